@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from bench.api.results import Result as Result, Results as Results, load_result as load_result
     from bench.api.running import run as run
     from bench.api.scoring import score as score
-    from bench.api.trying import audit as audit, tune as tune
     from bench.base.config import config_context as config_context
     from bench.base.errors import BenchError as BenchError
     from bench.base.parameters import MethodSpec as MethodSpec, ParameterSet as ParameterSet
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
     from bench.diagnosis.api import explain as explain
     from bench.diagnosis.explain import Explained as Explained
     from bench.diagnosis.tool_report import ToolsReport as ToolsReport
-    from bench.evaluation.tune import Tuning as Tuning
     from bench.gating.bless import Blessed as Blessed
     from bench.interface.method import (
         Context as Context,
@@ -61,11 +59,19 @@ if TYPE_CHECKING:
     from bench.interface.ranking import Ranking as Ranking, ToolSets as ToolSets
     from bench.interface.views import History as History, Library as Library, Queries as Queries
     from bench.metrics.goldranks import GoldRanks as GoldRanks
-    from bench.metrics.measure import Measure as Measure, SetSizes as SetSizes
+    from bench.metrics.measure import (
+        Measure as Measure,
+        RankingMeasure as RankingMeasure,
+        SetMeasure as SetMeasure,
+        SetSizes as SetSizes,
+    )
     from bench.results.settings import RunSettings as RunSettings
     from bench.search.scoring import EmbeddingMethod as EmbeddingMethod, ScoringMethod as ScoringMethod
     from bench.search.topk import top_k as top_k
     from bench.traces.traces import Traffic as Traffic, read_traffic as read_traffic
+    from bench.tuning.api import tune as tune
+    from bench.tuning.tune import Tuning as Tuning
+    from bench.validation.api import audit as audit
     from bench.validation.audit import Audit as Audit
 
 __version__ = "0.3.0"

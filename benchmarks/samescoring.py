@@ -3,7 +3,7 @@
 A change of the scoring code that changes no number, such as a renamed helper, gives it another hash. This command shows
 that it changed none: it scores the stored rankings again and compares every per-query value, mean, interval,
 tie band and token count to the last bit. What is equal in all results of some older code is written to
-`bench/results/same_scoring.json`, which `bench.results.comparability` reads; what differs in one result is left out,
+`bench/results/same_scoring.json`, which `bench.results.scoring_code` reads; what differs in one result is left out,
 and then older numbers of that measure do not compare with new ones. Results without a stored ranking (`run.parquet`),
 and those whose dataset is not available, are skipped. No result is changed.
 
@@ -26,10 +26,10 @@ from bench.base.errors import BenchError, ResultError
 from bench.base.paths import write_text
 from bench.data.dataset import Dataset
 from bench.evaluation.rescore import score_again
-from bench.evaluation.scoring import scoring_code
 from bench.metrics.measure import measure_name
 from bench.registry import load_dataset
-from bench.results.comparability import SAME_SCORING, same_scoring
+from bench.results.code_versions import scoring_code
+from bench.results.scoring_code import SAME_SCORING, same_scoring
 from bench.results.store import StoredResult, find_results
 
 RESULTS = Path(__file__).resolve().parents[1] / "board" / "results"

@@ -1,4 +1,7 @@
-"""One job per board: its page, its result pages and its explorer, computed or taken from the build cache."""
+"""Build jobs, one per board: its page, its result pages and its explorer. `site` runs them.
+
+What has not changed comes from the build cache.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,9 @@ from bench.leaderboard.boards.board import (
     sample_rows,
     slug_of,
 )
-from bench.leaderboard.boards.facts import data_of, facts_of, novelty_masks, state_of_data
 from bench.leaderboard.boards.nomatch import METRIC as NO_MATCH
 from bench.leaderboard.boards.pairs import Pairs, pairs_of
+from bench.leaderboard.boards.registered import data_of, describe_method, novelty_masks, state_of_data
 from bench.leaderboard.boards.slices import slice_masks
 from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.boards.tables import check_values, read_columns
@@ -53,28 +56,28 @@ from bench.leaderboard.writer import Writer, WrittenFiles, is_path
 from bench.results.choices import is_choice
 from bench.results.store import PER_QUERY, REPEATS, RUN, StoredResult
 
-#: Values of all results together from which on the work is worth a second process.
+#: Use a second process if all results together have at least this many values.
 _WORTH_PROCESSES = 300_000
-#: Changes when what is kept of a board does.
+#: Raise this when the format of a board's cache entry changes.
 _FORM = 9
 
 
 @dataclass(frozen=True)
 class Job:
-    """A board to be made.
+    """One board to build.
 
     Attributes:
-        members: results that compare.
+        members: comparable results.
         results: their folder.
         out: the site's folder.
-        verify: whether rankings and all columns are read and checked too.
-        most_lines: rankings and per-query values are written of results with at most so many lines.
-        keep: whether the rows keep their values.
-        sized: whether its dataset has a page of libraries of other sizes.
-        choices: where the choices on its dataset are; empty if there are none.
-        older: ids of members that other code than today's has made.
+        verify: whether to read and check rankings and all columns too.
+        most_lines: write rankings and per-query values only for results with at most this many lines.
+        keep: whether rows keep their per-query values.
+        sized: whether the dataset has a page on library size.
+        choices: path of the page of choices on the dataset; empty if there is none.
+        older: ids of members that were made by older code.
         references: the reference systems.
-        interrupted: whether a build of this site was killed since the last that came to its end.
+        interrupted: whether a build was killed since the last complete build of the site.
     """
 
     members: tuple[StoredResult, ...]
@@ -91,21 +94,21 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The board's, if it comes to one."""
+        """The slug of the board, if one is made."""
         return slug_of(self.members[0]) + ("-choices" if self.of_choices else "")
 
     @property
     def of_choices(self) -> bool:
-        """Whether its results are choices of language models, which are on no board of retrieval."""
+        """Whether its results are choices of language models, which retrieval boards leave out."""
         return is_choice(self.members[0])
 
     @property
     def values(self) -> int:
-        """How much there is to do."""
+        """The amount of work: values of all members."""
         return sum(result.manifest.dataset.queries for result in self.members)
 
     def key(self) -> str:
-        """Of all that its pages and numbers are made from, the tables being what the manifests say."""
+        """A hash of all inputs of its pages; manifests stand for the tables."""
         families = {family_of(item.manifest.method.spec) for item in self.members}
         digests = [hashlib.sha256(item.manifest.model_dump_json().encode()).hexdigest() for item in self.members]
         return key_of(
@@ -119,23 +122,23 @@ class Job:
                 "older": sorted(self.older),
                 "references": [is_reference_system(item, self.references) for item in self.members],
                 "data": state_of_data(self.members[0].manifest.dataset.spec),
-                "methods": {name: repr(facts_of(name)) for name in sorted(families)},
+                "methods": {name: repr(describe_method(name)) for name in sorted(families)},
             }
         )
 
 
 @dataclass(frozen=True)
-class Done:
-    """A board that was made, and what of the site's files are its own.
+class BoardOutput:
+    """A finished board and the site files that belong to it.
 
     Attributes:
-        board: None where none of the results was sound.
-        rejected: what is not shown, and why.
+        board: None if no result is valid.
+        rejected: results that are not shown, with reasons.
         masks: kind of queries -> (judged queries,).
-        absent: why its dataset was not at hand, a sentence; empty if it was.
+        absent: why the dataset was unavailable, as a sentence; empty if it was available.
         keys, written: the site's files.
-        pairs: its pairs of methods; None where they were not tested one by one.
-        choices: of results that are choices, in place of a board.
+        pairs: its pairs of methods; None if they were not tested one by one.
+        choices: set instead of `board` if the results are choices.
     """
 
     board: Board | None
@@ -148,23 +151,23 @@ class Done:
     choices: ChoiceBoard | None = None
 
 
-def run_jobs(work: Sequence[Job], jobs: int | None) -> list[Done]:
-    """What comes of the jobs, in their order; boards of which nothing has changed are not made again.
+def run_jobs(work: Sequence[Job], jobs: int | None) -> list[BoardOutput]:
+    """Run the jobs and return their outcomes in order; unchanged boards come from the build cache.
 
     Args:
         work: the jobs.
-        jobs: processes; by default one for each core where there is much to do.
+        jobs: number of processes; by default one per core if there is enough work.
     """
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
         outcomes = {i: done for i, done in enumerate(threads.map(_last_build, work)) if done is not None}
-    # The largest first, so that none is left to run alone at the end.
+    # Start the largest first, so that none is left to run alone at the end.
     order = sorted((i for i in range(len(work)) if i not in outcomes), key=lambda i: -work[i].values)
     many = sum(work[i].values for i in order) > _WORTH_PROCESSES
     processes = jobs or (min(os.cpu_count() or 1, len(order)) if many else 1)
     if processes < 2 or len(order) < 2:
         outcomes |= {i: _make(work[i]) for i in order}
     else:
-        # Spawned: Arrow's threads do not survive a fork.
+        # Spawn, because Arrow's threads do not survive a fork.
         spawned = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(processes, spawned, _begin_process, initargs=gc.get_threshold()) as pool:
             outcomes |= dict(zip(order, pool.map(_make, [work[i] for i in order]), strict=True))
@@ -172,10 +175,10 @@ def run_jobs(work: Sequence[Job], jobs: int | None) -> list[Done]:
 
 
 def _begin_process(*threshold: int) -> None:
-    """Processes compute with one thread each: else they fight for the cores.
+    """Limit each process to one thread, so that processes do not compete for cores.
 
     Args:
-        threshold: how often garbage is looked for: as in the process that starts them.
+        threshold: garbage collection threshold of the parent process.
     """
     import threadpoolctl  # type: ignore[import-untyped]
 
@@ -184,36 +187,32 @@ def _begin_process(*threshold: int) -> None:
 
 
 def choice_reader() -> Callable[[Board], tuple[ChoiceBoard, list[Rejected]]]:
-    """What reads the choices of language models on a board, and says which results it cannot read.
-
-    Raises:
-        UnavailableError: no plug-in does.
-    """
+    """The plug-in function that reads choices of language models and reports unreadable results."""
     reader: Callable[[Board], tuple[ChoiceBoard, list[Rejected]]] = function(
         "choice-board", "choices of language models are not shown"
     )
     return reader
 
 
-def _make_choices(job: Job) -> Done:
-    """The choices with the pages of their results; the page that shows them is written when all are known."""
+def _make_choices(job: Job) -> BoardOutput:
+    """Read the choices and write their result pages; their overview page is written once all are known."""
     writer = Writer(job.out, interrupted=job.interrupted)
     board, rejected = make_board(job.members, job.results, job.verify, job.older, job.references, standings={})
     if board is None:
-        return Done(None, rejected)
+        return BoardOutput(None, rejected)
     choices, unread = choice_reader()(board)
     write_results(board, {}, (), job.most_lines, writer, choices.path)
-    return Done(None, [*rejected, *unread], keys=writer.keys, written=writer.done, choices=choices)
+    return BoardOutput(None, [*rejected, *unread], keys=writer.keys, written=writer.done, choices=choices)
 
 
-def _make(job: Job) -> Done:
+def _make(job: Job) -> BoardOutput:
     if job.of_choices:
         return _make_choices(job)
     key = job.key()
     writer = Writer(job.out, distrusted=_damaged_files(job, key), interrupted=job.interrupted)
     board, rejected = make_board(job.members, job.results, job.verify, job.older, job.references)
     if board is None:
-        return Done(None, rejected)
+        return BoardOutput(None, rejected)
     data = data_of(board.spec, board.content_hash)
     table = read_columns(board.first, PER_QUERY, ["query_id", "n_gold"])
     ids, judged = table["query_id"].to_pylist(), table["n_gold"].to_numpy() > 0
@@ -237,19 +236,19 @@ def _make(job: Job) -> Done:
         board.standings[NO_MATCH] = unanswered.standing
     no_match = "" if unanswered is None else no_match_path(board)
     sliced = slices_path(board) if write_slices(board, slices, writer) else ""
-    write_dataset(board, data, explorer, tools, judged_ids, job.sized, no_match, sliced, job.choices, writer)
+    write_dataset(board, data, explorer, tools, judged_ids, job.sized, no_match, sliced, job.choices, rejected, writer)
     pairs = pairs_of(board)
     write_pairs(board, pairs, explorer, writer)
     write_trend(board, writer)
     write_results(board, slices, {row.id for row in tools}, job.most_lines, writer)
     board = sample_rows(board, masks, job.keep)
-    done = Done(board, rejected, masks, data.why_not, writer.keys, writer.done, pairs)
+    done = BoardOutput(board, rejected, masks, data.why_not, writer.keys, writer.done, pairs)
     BuildCache(job.out).put(job.name, key, _to_keep(done, job.out))
     return done
 
 
-def _to_keep(done: Done, out: Path) -> dict[str, Any]:
-    """What cannot be had again in a moment: tests, samples, masks; and the files as they were written."""
+def _to_keep(done: BoardOutput, out: Path) -> dict[str, Any]:
+    """Cache what is slow to compute (tests, samples, masks) and the digests of the written files."""
     board = done.board
     assert board is not None
     return {
@@ -265,7 +264,7 @@ def _to_keep(done: Done, out: Path) -> dict[str, Any]:
 
 
 def _damaged_files(job: Job, key: str) -> frozenset[str]:
-    """Files of the last build of this very board that have changed since."""
+    """Files of this board's last build that have changed since."""
     kept = BuildCache(job.out).get(job.name, key)
     try:
         files = kept["files"].items() if kept else ()
@@ -274,8 +273,8 @@ def _damaged_files(job: Job, key: str) -> frozenset[str]:
         return frozenset()
 
 
-def _last_build(job: Job) -> Done | None:
-    """What the last build left of this board; None unless everything is as it was: results, site, dataset, code."""
+def _last_build(job: Job) -> BoardOutput | None:
+    """The board from the last build; None if results, site, dataset or code have changed."""
     kept = BuildCache(job.out).get(job.name, job.key())
     if kept is None:
         return None
@@ -299,11 +298,11 @@ def _last_build(job: Job) -> Done | None:
     except (ResultError, pa.ArrowException, KeyError, IndexError, TypeError, ValueError, AttributeError):
         return None
     keys = {path: key for path, (key, _) in files.items()}
-    return Done(board, rejected, masks, absent, keys, WrittenFiles(unchanged=list(files)), pairs)
+    return BoardOutput(board, rejected, masks, absent, keys, WrittenFiles(unchanged=list(files)), pairs)
 
 
 def _tables_to_verify(result: StoredResult, runs: bool) -> list[str]:
-    """The tables of a result that are read only to be verified; they are, if its rankings are."""
+    """The tables of a result that are read only for verification."""
     return [*([RUN] if runs and result.has_run else []), *([REPEATS] if runs and result.manifest.repeats > 1 else [])]
 
 

@@ -1,7 +1,7 @@
-"""The build cache: what a build computed for its boards, stored in the user's cache folder.
+"""The build cache: what a build computed for its boards, stored in the user's cache folder. `site` uses it.
 
-An entry is used only if its key matches the current results, dataset and code. It may be missing, truncated or written
-by another tool: it contains its own checksum, and what does not match is computed again.
+An entry is used only if its key matches the current results, dataset and code. An entry may be missing, truncated or
+written by another tool, so it contains a checksum; an entry that does not match is computed again.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ class BuildCache:
                 return None
             stored = json.loads(data[_CHECKSUM:], object_hook=_restore)
             return stored["entry"] if stored["key"] == key else None
-        except Exception:  # whatever a damaged entry makes its reader raise
+        except Exception:  # a damaged entry may raise any exception
             return None
 
     def put(self, name: str, key: str, entry: Any) -> None:
-        """Keep an entry in the place of the last of its name; where that cannot be written, nothing is kept.
+        """Replace the entry of that name; a folder that cannot be written is ignored.
 
         Args:
-            name: of the entry.
-            key: as of `key_of`.
-            entry: of lists, dictionaries, dataclasses, arrays, texts and numbers.
+            name: the entry's name.
+            key: from `key_of`.
+            entry: made of lists, dictionaries, dataclasses, arrays, texts and numbers.
         """
         data = json.dumps({"key": key, "entry": entry}, default=_describe).encode()
         with suppress(StorageError), replacing(self._folder / f"{name}{_ENDING}") as temporary:
             temporary.write_bytes(hashlib.sha256(data).digest() + data)
 
     def finish(self, names: Collection[str]) -> None:
-        """Remove the entries of other names, and those of sites that are gone."""
+        """Remove other entries of this site, and the entries of sites that no longer exist."""
         with suppress(StorageError, OSError):
             for path in self._folder.glob("*.*"):
                 if path.name not in {_FOLDER_OF, *(f"{name}{_ENDING}" for name in names)}:
@@ -82,28 +82,28 @@ class BuildCache:
 
 
 def _describe(value: Any) -> dict[str, Any]:
-    """An array or a dataclass as JSON has it; the bits of an array stay."""
+    """An array or a dataclass as JSON; arrays keep their bits."""
     if isinstance(value, np.ndarray):
         return {"base64": b64encode(value.tobytes()).decode(), "dtype": value.dtype.str, "shape": value.shape}
     return {item.name: getattr(value, item.name) for item in fields(value)}
 
 
 def _restore(stored: dict[str, Any]) -> Any:
-    """What `_describe` was given, a dataclass as its fields; sequences are tuples."""
+    """The inverse of `_describe`, with dataclasses as dictionaries and sequences as tuples."""
     if stored.keys() == {"base64", "dtype", "shape"}:
         return np.ndarray(stored["shape"], stored["dtype"], b64decode(stored["base64"])).copy()
     return {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
 
 
 def key_of(parts: Mapping[str, Any]) -> str:
-    """The key of what is computed from these."""
+    """A key for what is computed from these inputs."""
     text = json.dumps({**parts, "code": _code()}, sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @cache
 def _code() -> str:
-    """sha256 over the sources of bench and of the site, and the versions of what they compute with."""
+    """The sha256 of the sources of bench and of the site, and of the versions of the libraries they compute with."""
     digest = hashlib.sha256(platform.python_version().encode())
     for name in _PACKAGES:
         with suppress(PackageNotFoundError):
@@ -117,7 +117,7 @@ def _code() -> str:
 
 
 def digest_of(path: Path) -> str:
-    """The sha256 of a file; nothing where it cannot be read."""
+    """The sha256 of a file; empty if it cannot be read."""
     try:
         return sha256_of(path)
     except OSError:

@@ -26,7 +26,7 @@ _REPORT = click.Path(path_type=Path, dir_okay=False)
 
 
 def _files_options(function: F) -> F:
-    """An option for each page that is made of a file which the user names: `--reproduction` of the laboratory's."""
+    """Add an option for each page made from a file that the user names, such as the laboratory's `--reproduction`."""
     for page in pages():
         if page.file:
             function = click.option(f"--{page.name}", type=_REPORT, default=None, help=page.file)(function)
@@ -89,8 +89,8 @@ def build(
 ) -> None:
     """Build the site. Open index.html in a browser; no server is needed.
 
-    Unchanged pages are not rewritten. Pages of deleted results are removed. With --serve, a site that was built before
-    is served at once, while it is being brought up to date.
+    Unchanged pages are not rewritten. Pages of deleted results are removed. With --serve, an existing site is served at
+    once while it is updated.
     """
     given = {name: path for name, path in files.items() if path is not None}
 
@@ -99,7 +99,7 @@ def build(
 
     if port is not None:
         if strict or as_json:
-            raise UsageError("--serve goes on until Ctrl-C; leave out --strict and --json.")
+            raise UsageError("--serve runs until Ctrl-C; leave out --strict and --json.")
         _serve(out, port, results, lambda: made(QUIET))
         return
     site = made(progress())
@@ -132,11 +132,11 @@ def build(
 @click.argument("path", metavar="FILE", type=_REPORT)
 @click.argument("methods", metavar="[METHOD]...", nargs=-1, shell_complete=complete_methods)
 def references(path: Path, methods: tuple[str, ...], results: Path) -> None:
-    """List the reference systems of a board in FILE, a ranking set. All other results are compared with these.
+    """List reference systems in FILE, a ranking set. All other results are compared with these.
 
-    They are the results of each METHOD with the usual settings; by default of all registered methods at their defaults.
-    Nothing shows that a method made what has its name: use only results that you made, or that `bench submit check
-    --rerun` accepted, and read the changes before you commit FILE.
+    By default, every registered method at its defaults is listed; name METHODs to list only these. Only results with
+    the usual settings are used. bench cannot verify that a method made the result that has its name: use only results
+    that you made or that `bench submit check --rerun` accepted, and read the changes before you commit FILE.
     """
     listed, rejected = list_references(results, [str(parse(text)) for text in methods])
     for item in rejected:
@@ -148,7 +148,7 @@ def references(path: Path, methods: tuple[str, ...], results: Path) -> None:
 
 
 def _serve(out: Path, port: int, results: Path, build: Callable[[], Site]) -> None:
-    """Serve the site until Ctrl-C, built again whenever a result changes."""
+    """Serve the site until Ctrl-C and rebuild it whenever a result changes."""
     server = open_server(out, port)
     told = f"http://127.0.0.1:{server.server_address[1]}/ (press Ctrl-C to stop)"
 
@@ -159,8 +159,8 @@ def _serve(out: Path, port: int, results: Path, build: Callable[[], Site]) -> No
     try:
         built = (out / "index.html").is_file()
         if built:
-            click.echo(f"{told}; until the new pages are ready, it has those of the last build")
-        # Taken before the build: what changes while it runs is seen afterwards.
+            click.echo(f"{told}; it shows the last build until the new pages are ready")
+        # Read before the build, so that changes during the build are noticed afterwards.
         before = state_of(results)
         again()
         if not built:

@@ -1,4 +1,4 @@
-"""The preview server: serves the site on localhost and rebuilds it on changes."""
+"""The preview server: serves the site on localhost and rebuilds it on changes. `command` starts it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ State = frozenset[tuple[str, int, int]]
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """Serves files, quietly, to programs of this machine, and lets no browser keep an old page."""
+    """Serve files to programs of this machine, without logging, and forbid browsers to cache pages."""
 
-    #: Seconds that a client may take for its request.
+    #: Timeout of a client's request, in seconds.
     timeout = 30
 
     def parse_request(self) -> bool:
-        """Refuse what asks for another host: a page of that host would read the site with the reader's browser."""
+        """Refuse requests for another host: a page of that host could read the site through the user's browser."""
         if not super().parse_request():
             return False
         host = self.headers.get("Host", "localhost").strip()
@@ -34,11 +34,11 @@ class _Handler(SimpleHTTPRequestHandler):
         return False
 
     def send_head(self) -> io.BytesIO | BinaryIO | None:
-        """Send nothing that a link leads to outside of the site, a page that a folder stands for included."""
+        """Do not follow links out of the site; this includes a folder's index page."""
         site, path = Path(self.directory).resolve(), Path(self.translate_path(self.path))
         try:
             inside = all(one.resolve().is_relative_to(site) for one in (path, path / "index.html", path / "index.htm"))
-        except (OSError, RuntimeError, ValueError):  # links in a circle, or no path at all
+        except (OSError, RuntimeError, ValueError):  # circular links, or an invalid path
             inside = False
         if inside:
             return super().send_head()
@@ -55,7 +55,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 def state_of(results: Path) -> State:
-    """What a change of the results changes: paths, times and sizes of their manifests."""
+    """What changes when results change: paths, times and sizes of their manifests."""
     entries = set()
     for path in results.glob(f"*/*/{MANIFEST}"):
         try:
@@ -67,7 +67,7 @@ def state_of(results: Path) -> State:
 
 
 def open_server(out: Path, port: int) -> ThreadingHTTPServer:
-    """A server of a folder, on this machine's own address; port 0 takes a free one.
+    """A server of a folder on localhost; port 0 selects a free port.
 
     Raises:
         StorageError: the port is taken or not allowed.
@@ -86,15 +86,15 @@ def watch(
     stop: threading.Event,
     every: float = 1.0,
 ) -> None:
-    """Build again after each change of the results, until stopped; a build that fails does not end it.
+    """Rebuild after each change of the results until stopped; a failed build does not stop it.
 
     Args:
         results: their folder.
-        last: its state before the site was built.
-        build: builds the site again.
-        say: called with the reason why a build failed.
+        last: their state before the site was built.
+        build: rebuilds the site.
+        say: called with the reason if a build fails.
         stop: ends it.
-        every: seconds between two looks at the folder.
+        every: seconds between checks of the folder.
     """
     while not stop.wait(every):
         now = state_of(results)

@@ -1,7 +1,7 @@
-"""The leaderboard: a static site of stored results.
+"""The leaderboard: a static site of stored results. `command` and the Python API build it.
 
-It opens from a file, from any web server and under any path; it asks for nothing outside itself, and its tables need
-no script. The same results give the same bytes: there is no time on its pages but that of the results.
+It works from disk, from any web server and under any path. It loads nothing from elsewhere, and its tables need no
+script. The same results give the same bytes: the only times on its pages are those of the results.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_bo
 from bench.leaderboard.boards.rankingset import DECLARED, check_references, read_ranking_set, views_of
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.exports.write import write_exports
-from bench.leaderboard.pages.registry import ChoiceBoard, Content, pages
+from bench.leaderboard.pages.registry import ChoiceBoard, SiteData, pages
 from bench.leaderboard.pages.rendering import render, static_files
 from bench.leaderboard.pages.result import download_lines
 from bench.leaderboard.writer import Writer, WrittenFiles
+from bench.lookup.current import Built, is_of_today
 from bench.results.choices import is_choice
-from bench.results.current import Built, is_of_today
 from bench.results.store import RUN, StoredResult
 
-#: Folders of a site.
-FOLDERS = frozenset({"c", "d", "e", "h", "l", "m", "n", "r", "s", "static", "t", "tables"})
-#: Bytes of all rankings together up to which each is read and checked, and not only those that are shown.
+#: Folders of a site that hold no pages.
+_OTHER_FOLDERS = frozenset({"c", "static", "tables"})
+#: If all rankings together have at most this many bytes, each is read and checked, not only those shown.
 _MOST_VERIFIED = 1 << 30
-#: Lines of all downloads together where nobody says whether there are any.
+#: Default limit of lines of all downloads together.
 MOST_DOWNLOADED = 20_000_000
 
 
@@ -45,10 +45,10 @@ class Site:
 
     Attributes:
         boards: by dataset.
-        choices: of language models, likewise.
-        rejected: what is not shown, and why.
-        incomplete: what the site lacks since data or results were not at hand, a sentence each.
-        files: which were written, left as they were, and removed.
+        choices: choices of language models, by dataset.
+        rejected: results that are not shown, with reasons.
+        incomplete: what the site lacks because data or results were unavailable, as sentences.
+        files: files that were written, left unchanged or removed.
     """
 
     boards: tuple[Board, ...]
@@ -59,7 +59,7 @@ class Site:
 
     @property
     def results(self) -> int:
-        """How many results are on boards."""
+        """Number of results on boards."""
         return sum(len(board.rows) for board in (*self.boards, *(item.board for item in self.choices)))
 
 
@@ -74,20 +74,21 @@ def build_site(
     baselines: Path | None = None,
     policy: Path | None = None,
 ) -> Site:
-    """Write a site; pages that have not changed are left alone, and those of results that are gone are removed.
+    """Write a site. Unchanged pages are kept, and pages of deleted results are removed.
 
     Args:
         results: folder of stored results.
-        out: folder of the site; files in it that no build wrote are left alone.
-        files: page's name -> a file that it is made of, such as the report of `bench reproduce`.
-        downloads: whether rankings and per-query values are written too; by default those of results with at most
-            a million lines, or a tenth of that, and so on, so that all together have at most `MOST_DOWNLOADED` lines.
-        jobs: processes; by default one for each core where there is much to do.
-        progress: gets a step for each board.
-        ranking_set: a TOML file with the datasets that methods are ranked on, and the reference systems; by default
-            the one that comes with bench, which lists none.
-        baselines: a folder of baselines, or one: the site then has their history, with the verdicts of the gate.
-        policy: that of the gate; by default `gate.toml` next to the baselines.
+        out: folder of the site; files in it that no build wrote are kept.
+        files: page's name -> the file that it is made from, such as the report of `bench reproduce`.
+        downloads: whether to write rankings and per-query values too; by default for results with at most a million
+            lines, or a tenth of that, and so on, so that all together have at most `MOST_DOWNLOADED` lines.
+        jobs: number of processes; by default one per core if there is enough work.
+        progress: advanced by one step per board.
+        ranking_set: a TOML file with the datasets to rank on and the reference systems; by default the one that
+            comes with bench, which lists no reference systems.
+        baselines: a baseline or a folder of baselines: the site then shows their history, with the verdicts of the
+            gate.
+        policy: the gate's policy; by default `gate.toml` next to the baselines.
 
     Raises:
         UnavailableError: a package of the extra `leaderboard` is not installed.
@@ -104,12 +105,12 @@ def build_site(
         raise UsageError(f"the policy {policy} judges baselines: name them with --baselines.")
     gates = None if baselines is None else read_gates(baselines, policy)
     check_apart(results, out)
-    # By its real place: a link to a site is the same site.
+    # Resolve links: a link to a site is the same site.
     place = out.resolve()
     with lock(place.parent / f".{place.name}.lock", f"building {out}", progress):
         found, rejected = read_results(results, chosen.references)
         check_references(set_file, chosen, results, [item for group in found for item in group], rejected)
-        # Choices of language models are no rankings: here they part, and no board of retrieval has them.
+        # Choices of language models are not rankings, so no retrieval board has them.
         groups = [part for group in found if (part := [item for item in group if not is_choice(item)])]
         chosen_groups = [part for group in found if (part := [item for item in group if is_choice(item)])]
         without: tuple[str, ...] = ()
@@ -123,7 +124,7 @@ def build_site(
         writer.begin()
         boards, masks, absent, pairs, choices = [], {}, {}, {}, []
         with progress.stage("build", len(groups) + len(chosen_groups), "boards") as stage:
-            # First, since the pages of datasets lead to the choices on them.
+            # First, because the pages of datasets link to the choices on them.
             first = _jobs(chosen_groups, results, out, downloads, drawn, chosen.references, writer.interrupted)
             for done in run_jobs(first, jobs):
                 rejected += done.rejected
@@ -146,17 +147,17 @@ def build_site(
         every = [row.result for board in boards for row in board.rows]
         every += [row.result for item in choices for row in item.board.rows]
         every += [item.result for board in [*boards, *(item.board for item in choices)] for item in board.superseded]
-        # Again, as tables have been read now.
+        # Again, because tables have been read by now.
         check_references(set_file, chosen, results, every, rejected)
         shown = {result.manifest.result_id for result in every}
         rejected.sort(key=lambda item: (item.where, item.reason))
-        # An edited catalogue counts as it is now.
+        # Use an edited catalogue in its current form.
         at_hand = {board.spec: board.content_hash for board in boards if board.slug not in absent}
         views, unranked = views_of(chosen, boards, at_hand)
         cache = BuildCache(out)
         ranked = overall_boards(views, masks, absent, cache)
         histories = [] if gates is None else gate_histories(*gates, every)
-        content = Content(
+        content = SiteData(
             boards, views, ranked, unranked, absent, rejected, given, shown, pairs, drawn, at_hand, histories, choices
         )
         for page in pages():
@@ -169,7 +170,7 @@ def build_site(
         write_exports(writer.put, boards, ranked)
         kept = {entry_name(board.view, board.metric, board.kind) for board in ranked if board.standing is not None}
         cache.finish({job.name for job in work} | kept)
-        # Results of an earlier catalogue lack no dataset: today's is here, and counts.
+        # Results of an earlier catalogue do not lack a dataset: the current one is available and counts.
         counts = {**at_hand, **chosen.content}
         today = {spec for spec, content in at_hand.items() if counts[spec] == content}
         earlier = {board.slug for board in boards if board.spec in today}
@@ -177,12 +178,17 @@ def build_site(
         return Site(tuple(boards), tuple(choices), tuple(rejected), incomplete, writer.finish())
 
 
+def site_folders() -> frozenset[str]:
+    """Folders of a site: those of its pages, and those of files that pages read."""
+    return _OTHER_FOLDERS | {folder for page in pages() if (folder := page.path.rpartition("/")[0])}
+
+
 def check_apart(results: Path, out: Path) -> None:
-    """Raise `UsageError` where pages would be written among results."""
+    """Raise `UsageError` if pages would be written among results."""
     source, place = results.resolve(), out.resolve()
     if place.is_relative_to(source):
         raise UsageError(f"the site folder {out} is inside the results folder {results}; choose another --out.")
-    if source.is_relative_to(place) and source.relative_to(place).parts[0] in FOLDERS:
+    if source.is_relative_to(place) and source.relative_to(place).parts[0] in site_folders():
         raise UsageError(
             f"the results folder {results} is inside the page folders of the site {out}; choose another --out."
         )
@@ -225,7 +231,7 @@ def _jobs(
 
 
 def _most_lines(lines: Sequence[int]) -> int:
-    """Lines up to which a result has downloads. Powers of ten: a new result seldom changes the pages of all others."""
+    """Maximum lines of a result with downloads. A power of ten, so that a new result seldom changes other pages."""
     bounds = (10**power for power in range(6, -1, -1))
     return next((bound for bound in bounds if sum(count for count in lines if count <= bound) <= MOST_DOWNLOADED), 0)
 

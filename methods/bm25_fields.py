@@ -1,4 +1,4 @@
-"""BM25F: BM25 over name, description, parameters and parent, each field with a weight of its own."""
+"""BM25F: BM25 over name, description, parameters and parent, each field with its own weight."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class BM25Fields(Method):
     tf = Σ over fields of weight · tf_field / (1 - b_field + b_field · len_field / mean len_field), and
     score = Σ over query words of ln(1 + (N - df + 0.5) / (df + 0.5)) · tf / (tf + k1).
 
-    All fields of a tool share one saturation, so a word in name and description is not counted as two words. df is the
-    number of tools that have the word in a field with a positive weight. With one field of weight 1, the score is that
-    of `bm25` over this field. Names of tools, parameters and parents are split at camelCase, underscores, hyphens and
-    dots. The fields are those of the tool: the template of the run makes no difference. Tools that share no word with
-    the query are not returned.
+    All fields of a tool share one saturation, so a word in name and description does not count as two words. df is the
+    number of tools with the word in a field of positive weight. With one field of weight 1, the score is that of `bm25`
+    over this field. Names of tools, parameters and parents are split at camelCase, underscores, hyphens and dots. The
+    fields are those of the tool: the template of the run has no effect. Tools that share no word with the query are not
+    returned.
 
     A name weighs twice as much as each other field, because its author chose few words for what the tool does. The
     length of a name or of a parent is not normalised as strongly (b = 0.3) as that of prose (0.75): a longer name is
@@ -97,7 +97,7 @@ class BM25Fields(Method):
         return self._index.rank(self._index.counts(map(words, queries.texts)), depth, shared=True)
 
     def explain(self, case: Case) -> Explanation:
-        """What each shared word adds, and how many words of the query are in each field."""
+        """What each shared word adds, and how many query words each field has."""
         from bench.search.explanation import explain_words
 
         counted = tuple(self._weights())
@@ -119,7 +119,7 @@ class BM25Fields(Method):
 
 
 def _normalised(counts: sp.csr_matrix, b: float) -> sp.csr_matrix:
-    """Counts of words in one field, (tools, words), divided by how long a tool's field is."""
+    """Counts of words in one field, (tools, words), normalised by the length of a tool's field."""
     lengths = np.asarray(counts.sum(axis=1)).ravel()
     mean = lengths.mean() or 1.0
     rows = np.repeat(np.arange(len(lengths)), np.diff(counts.indptr))

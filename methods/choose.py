@@ -26,20 +26,20 @@ from bench.models.llm.replies import json_object, parse_json, text_lines
 
 Fault = Literal["unreadable", "unknown name", "arguments", "call in text", "cut short", "filtered"]
 
-#: Providers take names of so many letters, digits, `_` and `-`, and descriptions of so many characters.
+#: Limits of providers: names of this many letters, digits, `_` and `-`, and descriptions of this many characters.
 _LONGEST_NAME, _LONGEST_DESCRIPTION = 64, 1024
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
-#: In a list names may be of any script, without the signs that end, hide or turn one.
+#: In a list names may have any script, without characters that end, hide or reverse them.
 _NOT_IN_LISTS = re.compile(
     r"[\x00-,./:-@\[-^`{-\x9f\s\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ud800-\udfff\ufeff]+"
 )
-#: Bytes of a token, on average; for the size of a library that no model is asked to read.
+#: Average bytes of a token, to estimate the size of a library that is too large for the model.
 _BYTES = 4
-#: Names that a note keeps as they were called.
+#: Maximum called names in a note.
 _KEPT = 20
-#: What is wrong with a reply of which nothing may be left.
+#: Faults of a reply that may leave nothing usable.
 _UNUSABLE: frozenset[Fault] = frozenset({"unreadable", "unknown name", "call in text", "cut short"})
-#: The note of a request that is not asked since its base failed.
+#: The note of a request that is not sent because its base failed.
 _LOST = json.dumps({"failed": "the search failed"})
 #: Types of JSON Schema -> how datasets write them.
 _TYPES = {
@@ -65,14 +65,14 @@ _NAMES = "Answer with the names of the tools, one on each line and nothing else,
 
 @dataclass(frozen=True)
 class _Chosen:
-    """What came of one request.
+    """The outcome of one request.
 
     Attributes:
         tools: codes of the chosen tools, in the model's order.
         shown: codes of the shown tools, in the order of the base.
-        note: for the reader, as JSON.
-        faults: what was wrong with the reply.
-        failed: there was none, or nothing in it could be used.
+        note: a JSON note for readers.
+        faults: faults of the reply.
+        failed: there was no reply, or nothing in it was usable.
     """
 
     tools: tuple[int, ...]
@@ -83,18 +83,18 @@ class _Chosen:
 
 
 class Choose(Method):
-    """The choice of a language model among the first `shown` tools of `base`.
+    """A language model chooses among the first `shown` tools of `base`.
 
     The model sees the request and the tools in the provider's own form (`form=calls`), and calls one, several, or none.
-    The recommended set are the tools that it calls; the ranking begins with them, and the other shown tools follow in
-    the order of the base. With `form=json` the names are listed in the prompt, and the reply must be a JSON object of
-    names (constrained where the endpoint can); with `form=names` it is one name on each line. Tools are shown in an
-    order that is drawn for each request, unless `order=ranked`.
+    The recommended set are the called tools; the ranking begins with them, followed by the other shown tools in the
+    order of the base. With `form=json` the names are listed in the prompt, and the reply must be a JSON object of names
+    (constrained if the endpoint supports it); with `form=names` it is one name per line. Tools are shown in random
+    order, drawn per request, unless `order=ranked`.
 
-    A call of a name that was not shown, arguments that break the tool's schema, a reply that cannot be read, a call
-    that is written as text, and a reply cut short or filtered are counted, and kept in a note beside each query; what
-    else is in the reply counts. A tool called with wrong arguments is chosen all the same. A request fails without a
-    reply, and with one of which nothing is left: nonsense is no abstention. The order has no scores.
+    Calls of names that were not shown, arguments that violate the tool's schema, unreadable replies, calls written as
+    text, and truncated or filtered replies are counted and noted for each query; the rest of the reply counts. A tool
+    called with wrong arguments still counts as chosen. A request fails without a reply, or if nothing in the reply is
+    usable: unreadable replies do not count as abstaining. The order has no scores.
     """
 
     batch_size = 16
@@ -106,9 +106,9 @@ class Choose(Method):
         )
         shown: int = Field(5, ge=0, description="number of base results that the model sees; 0: the whole library")
         form: Literal["calls", "json", "names"] = Field(
-            "calls", description="tool calls of the provider, a JSON object of names, or one name on each line"
+            "calls", description="tool calls of the provider, a JSON object of names, or one name per line"
         )
-        order: Literal["shuffled", "ranked"] = Field("shuffled", description="order in which the tools are shown")
+        order: Literal["shuffled", "ranked"] = Field("shuffled", description="order of the shown tools")
         seed: int = Field(0, ge=0, description="seed of the order")
         context: int = Field(100_000, ge=1, description="tokens that the model can read; larger libraries are refused")
 
@@ -124,7 +124,7 @@ class Choose(Method):
 
     @property
     def model(self) -> LanguageModel:
-        """The model; raises `UsageError` where none is named."""
+        """The model; raises `UsageError` if none is named."""
         if self._model is None:
             raise UsageError("choose needs a language model; name it as in choose(llm=MODEL).")
         return self._model
@@ -170,7 +170,7 @@ class Choose(Method):
             base = self._base.rank(asked, wanted)
             shown = [tuple(row[row != PAD].tolist()) for row in base.tools]
             orders = [self._in_order(text, row) for text, row in zip(asked.texts, shown, strict=True)]
-            # Without a tool or a text there is nothing to ask; so is a failure of the base none of the model.
+            # Without a tool or a text there is nothing to ask; and a failure of the base is not the model's.
             lost = np.zeros(len(shown), dtype=np.bool_) if base.failed is None else base.failed
             open_ = [i for i, order in enumerate(orders) if order and asked.texts[i].strip() and not lost[i]]
             replies = dict(
@@ -184,8 +184,8 @@ class Choose(Method):
         return [self._outcomes[key] for key in _keys(queries)]
 
     def _in_order(self, text: str, tools: Sequence[int]) -> list[int]:
-        """The tools as they are shown: by hashes of the request, the tool and the seed, so that an order does not
-        depend on which other requests are asked."""
+        """The tools in display order: by hashes of the request, the tool and the seed, so that the order does not
+        depend on the other requests."""
         if self.parameters.order == "ranked":
             return list(tools)
         begin = hashlib.sha256(f"{self.parameters.seed}\n{text}".encode("utf-8", "replace"))
@@ -215,7 +215,7 @@ class Choose(Method):
             for tool in order
         )
         how = _JSON if self.parameters.form == "json" else _NAMES
-        # The tools first: requests that are shown the same ones begin with the same tokens.
+        # The tools first: requests with the same tools begin with the same tokens.
         messages = (Message("system", _LISTED), Message("user", f"Tools:\n{tools}\n\nRequest: {request}\n\n{how}"))
         if self.parameters.form == "names":
             return Request(messages, max_tokens=256)
@@ -252,7 +252,7 @@ class Choose(Method):
         return _Chosen(tuple(dict.fromkeys(known)), shown, told, tuple(faults), unusable)
 
     def _read(self, reply: Reply, codes: Mapping[str, int]) -> tuple[list[str], list[Fault]]:
-        """The names that a reply calls, and what is wrong with it."""
+        """The names that a reply calls, and the faults of the reply."""
         if self.parameters.form == "calls":
             faults: list[Fault] = []
             fit = [
@@ -285,24 +285,24 @@ class Choose(Method):
 
 
 def _keys(queries: Queries) -> list[tuple[str, int]]:
-    """What a request is known by: text and number, since what is shown may depend on the gold of its number."""
+    """The key of a request: text and number, because the shown tools may depend on the gold of its number."""
     return list(zip(queries.texts, queries.rows.tolist(), strict=True))
 
 
 def called_names(tools: Sequence[Tool], any_script: bool = False) -> list[str]:
-    """(tools,) names by which a model calls tools, each once: other signs become `_`, and the second of two equal names
-    gets its parent in front, or a number behind.
+    """(tools,) unique names by which a model calls tools: other characters become `_`, and the second of two equal
+    names gets its parent in front, or a number behind.
 
     Args:
         tools: of a library.
-        any_script: keep letters that providers of tool calls do not take, for a list in a prompt.
+        any_script: keep letters that tool-call APIs do not accept, for a list in a prompt.
     """
     other = _NOT_IN_LISTS if any_script else _NOT_IN_NAMES
     taken: set[str] = set()
     names = []
     for tool in tools:
         plain, parent = (normalize("NFC", other.sub("_", text)).strip("_") for text in (tool.name, tool.parent))
-        # What joins letters is a name of nothing by itself.
+        # Characters that join letters are not a name by themselves.
         plain = plain if any(map(str.isprintable, plain)) else "tool"
         name = plain[:_LONGEST_NAME]
         if name in taken and parent:
@@ -317,7 +317,7 @@ def called_names(tools: Sequence[Tool], any_script: bool = False) -> list[str]:
 
 
 def provider_schema(tool: Tool) -> dict[str, Any]:
-    """The schema of a tool's arguments as providers take it: an object, with the types of JSON Schema."""
+    """The schema of a tool's arguments in the providers' form: an object, with the types of JSON Schema."""
     schema = tool.schema()
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
         return {"type": "object", "properties": {}}
@@ -335,8 +335,8 @@ def provider_schema(tool: Tool) -> dict[str, Any]:
 def arguments_fit(arguments: str, tool: Tool) -> bool:
     """Whether the arguments of a call are a JSON object that the tool's schema allows.
 
-    Patterns are not tried, which may take for ever, and references to other documents are not followed. What is no
-    schema allows every object.
+    Patterns are not tested, because they may take forever, and references to other documents are not followed. An
+    invalid schema allows every object.
     """
     from jsonschema import Draft202012Validator
 
@@ -348,14 +348,15 @@ def arguments_fit(arguments: str, tool: Tool) -> bool:
         return False
     try:
         return bool(Draft202012Validator(_harmless(provider_schema(tool))).is_valid(given))
-    except Exception:  # the validator meets what no author of a schema would write
+    except Exception:  # the validator fails on schemas that no author would write
         return True
 
 
 def _harmless(schema: Any) -> Any:
     """A schema without patterns and without references to other documents, at any depth.
 
-    A property may be called as a keyword is: then its value is an object (of `pattern` and `$ref`) or it is no keyword.
+    A property may have the name of a keyword: then its value is an object (for `pattern` and `$ref`), so it is no
+    keyword.
     """
     if isinstance(schema, list):
         return [_harmless(value) for value in schema]
@@ -370,6 +371,6 @@ def _harmless(schema: Any) -> Any:
 
 
 def _holds_call(text: str, codes: Mapping[str, int]) -> bool:
-    """Whether a text holds a call that the provider's form did not carry: a JSON object with the name of a tool."""
+    """Whether a text contains a call outside the provider's form: a JSON object with the name of a tool."""
     value = json_object(text)
     return value is not None and any(isinstance(each, str) and each in codes for each in value.values())

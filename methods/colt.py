@@ -1,4 +1,4 @@
-"""COLT: tool vectors learnt from past queries and from the sets of tools that these take together.
+"""COLT: tool vectors learnt from past queries and from the sets of tools that these use together.
 
 Qu et al. 2024, "Towards Completeness-Oriented Tool Retrieval for Large Language Models" (arXiv 2405.16089).
 """
@@ -31,38 +31,38 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from torch import Tensor
 
-#: More past queries do not make the choice of the epoch better, only slower.
+#: More past queries do not improve the choice of the epoch, they only slow it down.
 _MOST_HELD_OUT = 300
-#: NDCG is taken at this depth.
+#: Cut-off of NDCG.
 _DEPTH = 10
-#: Epochs without a better one after which learning ends.
+#: Epochs without improvement after which learning ends.
 _PATIENCE = 5
-#: As in the configuration that the authors published: past queries per step, tools per list (gold and negatives),
-#: share of edges left out in an epoch, and Adam's L2 penalty.
+#: From the authors' published configuration: past queries per step, tools per list (gold and negatives), share of edges
+#: left out in an epoch, and Adam's L2 penalty.
 _BATCH, _LIST, _DROPPED, _DECAY = 2048, 10, 0.2, 1e-7
 _SEED = 0
-#: Probabilities are kept this far from 0 and 1, where their logarithm has no end.
+#: Distance of probabilities from 0 and 1, where their logarithm diverges.
 _LEAST = 1e-7
-#: How much of a tool's text a reason holds.
+#: Characters of a tool's text in a reason.
 _MOST_TEXT = 200
 
 Matrix = NDArray[np.float64]
 
 
 class Colt(Method):
-    """score = cosine(q, t): q is the vector of the query, t what collaborative learning made of the tool's.
+    """score = cosine(q, t): q is the vector of the query, t that of the tool after collaborative learning.
 
     The second stage of COLT, on the frozen vectors of `base`; the first, training the encoder, is `bench train
     retriever`, whose folder `base=dense(encoder=FOLDER)` names. A scene is the gold set of a past query. Vectors of
     past queries and tools start as those of the base, are convolved over the graphs query-tool and query-scene
     (equations 3 to 8, `propagated`), and learn by a list-wise loss and a contrast between the two views (equations 10
     to 15, `Learner`). Equation 9 adds the cosines of the tool with the query in each view. A new query has no edge, so
-    that it is the same in both, and the mean of the two cosines is the score.
+    it is the same in both, and the mean of the two cosines is the score.
 
-    The epoch is chosen by the mean NDCG@10 on at most 300 dev queries, or as many of a fifth of the train queries: the
-    convolution before learning, and then each epoch until five in a row are no better. If the best of them beats the
-    base, all past queries, at most `queries`, are learnt from for as many epochs. A tool without past queries keeps the
-    vector that the base gives.
+    The epoch is chosen by the mean NDCG@10 on at most 300 dev queries, or as many from a fifth of the train queries:
+    first the convolution without learning, then each epoch until five in a row bring no improvement. If the best of
+    them beats the base, all past queries, at most `queries`, are used for as many epochs. A tool without past queries
+    keeps the base's vector.
     """
 
     class Parameters(ParameterSet):
@@ -99,7 +99,7 @@ class Colt(Method):
         assert isinstance(self._base, EmbeddingMethod)
         assert self._history is not None
         self._before = normalize(self._base.tool_vectors())
-        # What a tool is by itself, and what its past queries add to it.
+        # A tool's own vector, and what its past queries add to it.
         self._own, self._added = self._before, np.zeros_like(self._before)
         self._learn(self._history)
         self._history = None
@@ -134,7 +134,7 @@ class Colt(Method):
         self._learnt_from = len(every)
 
     def _held_out(self, learner: Learner, held_vectors: Matrix, wanted: Gold) -> Iterator[float]:
-        """The mean NDCG@10 on queries held out: before learning, then after each epoch."""
+        """The mean NDCG@10 on held-out queries: before learning, then after each epoch."""
         with self.context.progress.stage("choose the epoch", self.parameters.epochs + 1) as stage:
             for epoch in range(self.parameters.epochs + 1):
                 if epoch:
@@ -144,7 +144,7 @@ class Colt(Method):
                 stage.advance()
 
     def _learner(self, history: History, rows: NDArray[np.int64]) -> Learner | None:
-        """What learns from these past queries; None if they use fewer than two tools, which leaves nothing to tell."""
+        """The learner for these past queries; None if they use fewer than two tools, which leaves nothing to learn."""
         import scipy.sparse as sp
 
         gold = history.gold.members().take(rows)
@@ -187,9 +187,9 @@ class Colt(Method):
         }
 
     def explain(self, case: Case) -> Explanation:
-        """What the tool's own learnt vector and its past queries add to the cosine, and the cosine that the base gives.
+        """The parts of the cosine from the tool's own learnt vector and from its past queries, and the base's cosine.
 
-        Both views give a new query the same score, so that the terms are those of either.
+        Both views give a new query the same score, so the terms are those of either.
         """
         tools = np.array(case.tools, dtype=np.int64)
         answer = case.answer(self._base)
@@ -226,10 +226,10 @@ class Colt(Method):
 
 
 def best_epoch(values: Iterable[float]) -> tuple[int, float]:
-    """Where the highest value is, the earliest of equals, and what it is; five that are no better end the reading."""
+    """The position of the highest value, the earliest of equals, and the value; stops after five that are no better."""
     at, highest = 0, float("-inf")
     for epoch, value in enumerate(values):
-        # Means that differ by rounding alone are equal.
+        # Means that differ only by rounding are equal.
         if value > highest + 1e-9:
             at, highest = epoch, value
         elif epoch - at >= _PATIENCE:
@@ -243,21 +243,22 @@ def _ndcg(scores: Matrix, gold: Gold) -> NDArray[np.float64]:
 
 
 class Learner:
-    """Vectors of past queries and of tools that learn together, by full propagation over the graphs in each step.
+    """Vectors of past queries and of tools that are learnt together, by full propagation over the graphs in each step.
 
     The loss of a step is `list_loss` of the sum of cosines in both views (equation 9) plus `contrast` times the mean of
-    `cross_view_loss` of queries and of scenes. Where the paper leaves it open, this is what the published code does: a
-    softmax makes probabilities of scores, a list has ten tools, layers have length 1 before they are added, losses are
-    means, a fifth of the edges is left out anew in each epoch. It differs from that code: scenes follow their tools'
-    vectors in each step, as equation 4 has them; one counts once in a step's contrast; and wrong answers are drawn
-    among the tools that past queries use, as others would be learnt as wrong for being new.
+    `cross_view_loss` of queries and of scenes. Where the paper leaves details open, this follows the published code: a
+    softmax turns scores into probabilities, a list has ten tools, layers are normalised before they are added, losses
+    are means, and a fifth of the edges is left out anew in each epoch. It differs from that code in three points:
+    scenes follow their tools' vectors in each step, as in equation 4; a scene counts once in a step's contrast; and
+    wrong answers are drawn among the tools that past queries use, because others would be learnt as wrong for being
+    new.
 
     Args:
         queries: (queries, dimensions), of length 1 or 0.
         tools: (tools, dimensions) of the whole library, likewise.
-        used: (queries, tools), 1 where the tool is gold for the query. Rows have one tool at least; all of them
-            together two.
-        parameters: how to learn.
+        used: (queries, tools), 1 if the tool is gold for the query. Each row has at least one tool; all together
+            have at least two.
+        parameters: the learning settings.
     """
 
     def __init__(self, queries: Matrix, tools: Matrix, used: sp.csr_matrix, parameters: Colt.Parameters) -> None:
@@ -306,11 +307,11 @@ class Learner:
         self._adam.step()
 
     def _lists(self, batch: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        """(queries, length) known tools, gold first and others by chance; and 1 / |gold| where they are gold."""
+        """(queries, length) known tools, gold first and random others; and 1 / |gold| for gold ones."""
         import torch
 
         gold = np.asarray(self._used[batch].todense(), dtype=np.float32)
-        # Chance below 1, and gold above it.
+        # Random values are below 1, and gold is above.
         keys = gold * 2 + self._random.random(gold.shape, dtype=np.float32)
         lists = np.argpartition(-keys, self._length - 1, axis=1)[:, : self._length]
         right = np.take_along_axis(gold, lists, axis=1)
@@ -340,7 +341,7 @@ def scenes_of(used: sp.csr_matrix) -> tuple[sp.csr_matrix, NDArray[np.int64]]:
     """The distinct sets of tools.
 
     Args:
-        used: (queries, tools), 1 where a query uses a tool.
+        used: (queries, tools), 1 if a query uses a tool.
 
     Returns:
         (scenes, tools) in the order in which they are first used, and (queries,) the scene of each query.
@@ -380,11 +381,11 @@ def _sparse(rows: NDArray[np.int32], columns: NDArray[np.int32], values: Matrix,
 def propagated(graph: Tensor, left: Tensor, right: Tensor, layers: int) -> tuple[Tensor, Tensor]:
     """Light graph convolution over a bipartite graph (equations 3 and 5, or 6 and 7): the sum of all layers.
 
-    Layer i of a node is the sum of layer i - 1 of its neighbours, weighted as `adjacency` has it. Layers above 0 have
-    length 1 when they are added; those of a node without neighbours are 0, and it stays as it is.
+    Layer i of a node is the sum of layer i - 1 of its neighbours, weighted by `adjacency`. Layers above 0 are
+    normalised to length 1 before they are added; those of a node without neighbours are 0, so it is unchanged.
 
     Args:
-        graph: (left, right) sparse, of `adjacency`.
+        graph: (left, right) sparse, from `adjacency`.
         left: (left, dimensions), layer 0.
         right: (right, dimensions), layer 0.
         layers: number of layers above 0.
@@ -409,7 +410,7 @@ def list_loss(scores: Tensor, wanted: Tensor) -> Tensor:
 
 
 def cross_view_loss(one: Tensor, other: Tensor, temperature: float) -> Tensor:
-    """InfoNCE: row i of `one` is to find row i of `other` among all of its rows (equations 10 and 11).
+    """InfoNCE: row i of `one` should match row i of `other` among all its rows (equations 10 and 11).
 
     Args:
         one: (rows, dimensions) of length 1.

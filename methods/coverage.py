@@ -17,12 +17,12 @@ from bench.search.words import words
 class Coverage(Method):
     """Adds tools until their texts cover the words of the query: the greedy algorithm for weighted set cover.
 
-    The distinct words of the query that a tool's text has weigh ln(1 + (N - df + 0.5) / (df + 0.5)), the IDF of `bm25`.
-    Each step adds the tool whose text has the greatest weight of words that no tool before it has; of equals, the first
-    by `base`. The steps end when the tools cover `share` of the weight: they are the recommended set, and the ranking
-    begins with them. All other tools that `base` returns follow in its order. A query that shares no word with any
-    tool has an empty set. The default of `share` has the best F1 on past queries of starter, metatool and rectools, of
-    0.3, 0.4, 0.5, 0.6, 0.8 and 1.
+    The distinct query words in a tool's text have the weight ln(1 + (N - df + 0.5) / (df + 0.5)), the IDF of `bm25`.
+    Each step adds the tool with the greatest weight of words that no earlier tool has; of equals, the first by `base`.
+    The steps end when the tools cover `share` of the weight: they form the recommended set, and the ranking begins with
+    them. All other tools from `base` follow in its order. A query that shares no word with any tool has an empty set.
+    Of 0.3, 0.4, 0.5, 0.6, 0.8 and 1, the default of `share` has the best F1 on past queries of starter, metatool and
+    rectools.
 
     The greedy cover weighs at least 1 - (1 - 1/k)^k of the heaviest that k tools can have (Nemhauser, Wolsey & Fisher
     1978). The order has no scores: what a tool adds depends on the tools before it.
@@ -64,7 +64,7 @@ class Coverage(Method):
         return ToolSets.of([list(cover) for cover in self._covered(queries)[1]])
 
     def _covered(self, queries: Queries) -> tuple[Ranking, list[dict[int, list[str]]]]:
-        """The base's ranking of the library, and of each query the tools of the set with the words that each adds."""
+        """The base's ranking of the library, and for each query the tools of the set with the words that each adds."""
         ranking = self._base.rank(queries, self._size)
         return ranking, [self._cover(text, ranking.tools[row]) for row, text in enumerate(queries.texts)]
 
@@ -78,7 +78,7 @@ class Coverage(Method):
         places[order] = np.arange(len(order))
         missing = np.ones(len(query_words), dtype=np.bool_)
         cover: dict[int, list[str]] = {}
-        # A sum of all weights minus itself is not always zero: what is covered is summed anew at each step.
+        # A sum of all weights minus itself is not always zero, so the covered weight is summed anew at each step.
         while missing.any() and weights[~missing].sum() < self.parameters.share * weights.sum():
             gains = (contained * np.where(missing, weights, 0.0)).sum(axis=1).astype(np.float32)
             # The greatest gain, then the base's order, then the code.
@@ -89,7 +89,7 @@ class Coverage(Method):
         return cover
 
     def explain(self, case: Case) -> Explanation:
-        """The step that adds a tool, and the words it covers that no tool before it has."""
+        """The step that adds a tool, and the words it covers that no earlier tool has."""
         answer = case.answer(self._base)
         ranking, covers = self._covered(case.query)
         cover = covers[0]
@@ -109,7 +109,7 @@ class Coverage(Method):
         whole = self._weight([word for word in dict.fromkeys(words(case.text)) if word in self._vocabulary])
         notes = (f"The words of the query that tools have weigh {number(whole)}; the set has {len(cover)} tools.",)
         return Explanation(
-            "words that no tool before it covers",
+            "words that no earlier tool covers",
             ("step", "adds"),
             reasons,
             order=case.in_order(order),

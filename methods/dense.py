@@ -16,7 +16,7 @@ from bench.models.compiled import Backend
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.search.dense import VectorIndex, similarities
 
-#: How much of a tool's text a reason holds.
+#: Characters of a tool's text in a reason.
 _MOST_TEXT = 200
 
 
@@ -31,10 +31,11 @@ class Dense(Method):
         query_prompt: str = Field("", description="prefix of every query, for encoders trained with one")
         tool_prompt: str = Field("", description="prefix of every tool text")
         backend: Backend = Field(
-            "torch", description="what computes the encoder; `openvino` and `openvino-bf16` need the package openvino"
+            "torch",
+            description="compute backend of the encoder; `openvino` and `openvino-bf16` need the package openvino",
         )
 
-    #: Texts of like length are encoded together, and searched on several machines where there are some.
+    #: Texts of similar length are encoded together, and the search is spread over several machines if there are any.
     batch_size: ClassVar[int] = 1024
 
     parameters: Parameters
@@ -76,10 +77,10 @@ class Dense(Method):
         }
 
     def explain(self, case: Case) -> Explanation:
-        """The similarity of the query's vector with that of each tool's text, and how like gold the tools are.
+        """The similarity of the query's vector with that of each tool's text, and how similar the tools are to gold.
 
-        `like gold` is the cosine of a tool's vector with the most similar gold tool's, itself left out: near 1, the
-        tool says the same as gold does; far below, it drew the query for reasons of its own.
+        `like gold` is the cosine of a tool's vector with that of the most similar other gold tool: near 1, the tool
+        reads like gold; far below, it matches the query for other reasons.
         """
         tools = np.array(case.tools, dtype=np.int64)
         scores = similarities(self.query_vectors(case.query), self._vectors[tools], self.similarity)[0]

@@ -1,4 +1,4 @@
-"""Graph RAG-Tool Fusion: the tools that a search finds, each followed by what it depends on.
+"""Graph RAG-Tool Fusion: the tools that a search finds, each followed by its dependencies.
 
 Lumer et al. 2025, "Graph RAG-Tool Fusion".
 """
@@ -15,18 +15,18 @@ from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation, Reason
 from bench.methods.tgr.sources import GraphSource
 
-#: The dataset's edges where it has any, else those of the rules.
+#: The dataset's edges if it has any, else those of the rules.
 AUTO = "auto"
 
 
 class GraphRagToolFusion(Method):
-    """Puts behind each of the first `initial` tools of `base` the tools that it depends on, depth first.
+    """Inserts after each of the first `initial` tools of `base` the tools that it depends on, depth first.
 
     A tool is followed by its first prerequisite, that one's prerequisites, and so on, then by its second one; each tool
-    stands once, where it is reached first. The prerequisites of a tool are in the order of `base`. After the
+    occurs once, where it is reached first. The prerequisites of a tool are in the order of `base`. After the
     dependencies of the last initial tool, the other tools follow in the order of `base`, so that a ranking has full
-    depth; the evaluation cuts where the paper's limit would. A base that reranks stands for the paper's reranker. The
-    order has no scores.
+    depth; the evaluation cuts at the paper's limit. A base that reranks stands for the paper's reranker. The order has
+    no scores.
     """
 
     class Parameters(ParameterSet):
@@ -75,7 +75,7 @@ class GraphRagToolFusion(Method):
         return Ranking.of_lists(rows, failed.tolist())
 
     def _ordered(self, ranked: list[int]) -> dict[int, int | None]:
-        """The tools in their order, each with the tool that brought it; None for those of the base.
+        """The tools in order, each with the tool that it is a dependency of; None for those of the base.
 
         Args:
             ranked: the base's ranking.
@@ -83,7 +83,7 @@ class GraphRagToolFusion(Method):
         place = {tool: rank for rank, tool in enumerate(ranked)}
         brought_by: dict[int, int | None] = {}
         for tool in ranked[: self.parameters.initial]:
-            # A stack and no recursion: a chain of dependencies may be as long as the library.
+            # A stack instead of recursion: a chain of dependencies may be as long as the library.
             pending: list[tuple[int, int | None]] = [(tool, None)]
             while pending:
                 reached, by = pending.pop()
@@ -100,7 +100,7 @@ class GraphRagToolFusion(Method):
         return {"graph": self._source, "edges": self._edges}
 
     def explain(self, case: Case) -> Explanation:
-        """Which tool brought another by its dependencies, and the rank by the base."""
+        """The tool that a tool is a dependency of, and the rank by the base."""
         answer = case.answer(self._base)
         ranked = self._base.rank(case.query, self._size).tools[0]
         brought_by = self._ordered(ranked[ranked >= 0].tolist())

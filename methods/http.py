@@ -1,4 +1,4 @@
-"""A retriever behind an HTTP address, in any language."""
+"""A retriever at an HTTP address, in any language."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Http(RemoteMethod):
     """Asks a service for each query: `{"query": TEXT, "limit": DEPTH}` goes out, a list of tool ids comes back.
 
     The answer may be a list, or an object with a list under `tools`, `results`, `hits`, `matches`, `items` or `data`,
-    of ids, names (also as gateways write them), or objects that have one, and a score for each or none. A query without
-    a usable answer fails and is counted. Ten failures in a row end the run; its finished batches are kept.
+    of ids, names (also as gateways write them), or objects with one of these, and a score for each or none. A query
+    without a usable answer fails and is counted. Ten consecutive failures end the run; its finished batches are kept.
 
-    With `catalogue`, the tools are sent first, as `{"library": HASH, "tools": [...]}`, and each query names the library
-    that it is about, so that a service can hold several. Without it the service has tools of its own, and an edited
-    description does not reach it: the row is marked.
+    With `catalogue`, the tools are sent first, as `{"library": HASH, "tools": [...]}`, and each query names its
+    library, so that a service can serve several. Without it the service has its own catalogue, and edited descriptions
+    do not reach it: the row is marked.
     """
 
     class Parameters(ParameterSet):
@@ -121,7 +121,7 @@ class Http(RemoteMethod):
 
 
 def _version(said: bytes) -> str:
-    """A version out of an answer: `{"version": ...}`, a JSON string, or the text."""
+    """The version in an answer: `{"version": ...}`, a JSON string, or the text."""
     text = said[:2000].decode("utf-8", "replace").strip()
     try:
         value = loads(text)

@@ -21,11 +21,11 @@ from bench.metrics.measures import ndcg
 from bench.search.holdout import hold_out
 from bench.search.topk import top_k
 
-#: More past queries do not make the weight better, only slower to learn.
+#: More past queries do not improve the weight, they only slow learning down.
 _MOST_HELD_OUT = 300
-#: NDCG is taken at this depth.
+#: Cut-off of NDCG.
 _DEPTH = 10
-#: The weights that are tried: steps of 0.05.
+#: The weights to try: steps of 0.05.
 _GRID = np.arange(21) / 20
 
 
@@ -33,13 +33,13 @@ class Hybrid(Method):
     """score = weight · first + (1 - weight) · second, each method's scores scaled to [0, 1] per query.
 
     The best of the first `pool` tools of a method gets 1, the last one 0 (min-max), and so do all tools that it does
-    not return. Min-max and not z-scores: a lexical method often returns few tools, or many of nearly equal scores, and
-    then the deviation says nothing. Equal scores are all 1. A method without scores counts by places. Bruch et al.
-    (2023, "An Analysis of Fusion Functions for Hybrid Retrieval") find that such a sum depends little on the
-    normalisation, beats reciprocal ranks, and needs few queries for its weight.
+    not return. Min-max is used and not z-scores, because a lexical method often returns few tools, or many with nearly
+    equal scores, and then the deviation carries no information. Equal scores are all 1. A method without scores counts
+    by ranks. Bruch et al. (2023, "An Analysis of Fusion Functions for Hybrid Retrieval") find that such a sum depends
+    little on the normalisation, beats reciprocal ranks, and needs few queries to learn its weight.
 
-    Where the dataset has past queries, the weight is the one of 0, 0.05, ..., 1 with the best mean NDCG@10 on at most
-    300 dev queries, or as many of a fifth of the train queries; of equals, the nearest to `weight`. Methods that learn
+    If the dataset has past queries, the weight is the one of 0, 0.05, ..., 1 with the best mean NDCG@10 on at most 300
+    dev queries, or as many from a fifth of the train queries; of equals, the closest to `weight`. Methods that learn
     from past queries are fitted on the others for this. Without past queries, `weight` is used.
     """
 
@@ -47,12 +47,12 @@ class Hybrid(Method):
         methods: tuple[MethodSpec, ...] = Field(
             (Spec("bm25-fields"), Spec("dense")), description="the two methods, the first with the weight"
         )
-        weight: float = Field(0.5, ge=0, le=1, description="weight of the first method where none is learnt")
+        weight: float = Field(0.5, ge=0, le=1, description="weight of the first method if none is learnt")
         learn: bool = Field(True, description="learn the weight if there are past queries")
         pool: int = Field(100, ge=1, description="number of tools each method contributes")
 
     parameters: Parameters
-    #: It learns a weight, whatever its parts do; not with `learn=false`.
+    #: It learns a weight, whether or not its parts learn; except with `learn=false`.
     learns = True
 
     def __init__(self, parameters: Parameters, context: Context) -> None:
@@ -99,7 +99,7 @@ class Hybrid(Method):
             for column, weight in enumerate(_GRID):
                 means[rows, column] = _ndcg(_sum(first, second, float(weight)), held_history.gold.take(rows))
         mean = means.mean(axis=0)
-        # Means that differ by rounding alone are equal; of equals the nearest to the default.
+        # Means that differ only by rounding are equal; of equals take the closest to the default.
         best = np.flatnonzero(mean >= mean.max() - 1e-9)
         distance = np.abs(_GRID[best] - self.parameters.weight)
         self._weight = float(_GRID[best[np.argmin(distance)]])
@@ -118,7 +118,7 @@ class Hybrid(Method):
         return {"weight_used": self._weight, "weight_learnt_on": self._learnt_on}
 
     def explain(self, case: Case) -> Explanation:
-        """What each method adds, its weight times its scaled score, and why it put the tool there."""
+        """What each method adds, its weight times its scaled score, and the method's own reason."""
         answers = tuple(case.answer(part) for part in self._parts)
         scaled = self._scaled(self._parts, case.query)
         weights = (self._weight, 1 - self._weight)
@@ -169,7 +169,7 @@ class _Scaled:
 
 
 def _sum(first: _Scaled, second: _Scaled, weight: float) -> NDArray[np.float64]:
-    """(queries, tools) weighted sums, -inf where neither method returned the tool."""
+    """(queries, tools) weighted sums, -inf if neither method returned the tool."""
     total = weight * first.values + (1 - weight) * second.values
     total[~(first.returned | second.returned)] = -np.inf
     return total

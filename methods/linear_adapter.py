@@ -21,32 +21,32 @@ from bench.search.holdout import hold_out, text_key
 from bench.search.scoring import EmbeddingMethod
 from bench.search.topk import top_k
 
-#: More past queries do not make the choice of the penalty better, only slower.
+#: More past queries do not improve the choice of the penalty, they only slow it down.
 _MOST_HELD_OUT = 300
-#: NDCG is taken at this depth.
+#: Cut-off of NDCG.
 _DEPTH = 10
-#: The penalties that are tried, strongest first: each solution is the start of the next.
+#: The penalties to try, strongest first: each solution is the start of the next.
 _PENALTIES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 _MOST_ITERATIONS = 50
-#: How much of a tool's text a reason holds.
+#: Characters of a tool's text in a reason.
 _MOST_TEXT = 200
 
 Matrix = NDArray[np.float64]
 
 
 class LinearAdapter(Method):
-    """score = cosine(Wᵀq, t), with the vectors q of the query and t of the tool as the base gives them.
+    """score = cosine(Wᵀq, t), with the base's vectors q of the query and t of the tool.
 
-    W minimises the listwise softmax loss over past queries (`listwise_loss`) plus penalty / 2 · ‖W - I‖². The form
-    qᵀWt with a W near the identity is Supervised Semantic Indexing (Bai et al. 2009), which learns a change of low rank
-    by a pairwise margin loss and stochastic gradients. One matrix is enough: maps A of queries and B of tools give
-    qᵀAᵀBt, which is another W. The problem is convex, so it needs neither a seed nor a learning rate; the vectors of
-    tools stay as they are. L-BFGS stops after 50 iterations.
+    W minimises the listwise softmax loss over past queries (`listwise_loss`) plus penalty / 2 · ‖W - I‖². The form qᵀWt
+    with a W near the identity is Supervised Semantic Indexing (Bai et al. 2009), which learns a change of low rank by a
+    pairwise margin loss and stochastic gradients. One matrix is enough: maps A of queries and B of tools give qᵀAᵀBt,
+    which is another W. The problem is convex, so it needs neither a seed nor a learning rate; the vectors of tools are
+    fixed. L-BFGS stops after 50 iterations.
 
-    Only tools that past queries use count as wrong answers: others would be learnt as wrong for being new. The penalty
-    is chosen by the mean NDCG@10 on at most 300 dev queries, or as many of a fifth of the train queries: from strong to
-    weak, until one is worse than the best before it, W = I being the first. Then W is learnt on all past queries, at
-    most `queries` of them, chosen by the hash of their text.
+    Only tools that past queries use count as wrong answers, because others would be learnt as wrong for being new. The
+    penalty is chosen by the mean NDCG@10 on at most 300 dev queries, or as many from a fifth of the train queries: from
+    strong to weak, starting with W = I, until one is worse than the best so far. Then W is learnt on all past queries,
+    at most `queries` of them, chosen by the hash of their text.
     """
 
     class Parameters(ParameterSet):
@@ -105,7 +105,7 @@ class LinearAdapter(Method):
                 candidate = learnt_map(queries, tools, right, penalty, self.parameters.temperature, candidate)
                 value = float(_ndcg(held_vectors @ candidate @ tools.T, wanted).mean())
                 stage.advance()
-                # Means that differ by rounding alone are equal; of equals the strongest penalty.
+                # Means that differ only by rounding are equal; of equals take the strongest penalty.
                 if value < self._best - 1e-9:
                     break
                 if value > self._best + 1e-9:
@@ -151,7 +151,7 @@ class LinearAdapter(Method):
         }
 
     def explain(self, case: Case) -> Explanation:
-        """The cosine of a tool with the mapped query, and with the query as the base has it."""
+        """The cosine of a tool with the mapped query, and with the base's query vector."""
         tools = np.array(case.tools, dtype=np.int64)
         answer = case.answer(self._base)
         scores = similarities(self.query_vectors(case.query), self._vectors[tools], "cosine")[0]
@@ -190,11 +190,11 @@ def learnt_map(queries: Matrix, tools: Matrix, gold: Gold, penalty: float, tempe
 
     Args:
         queries: (queries, dimensions).
-        tools: (tools, dimensions) of the whole library; those that are gold for a query take part.
-        gold: row i is that of query i, with one tool at least.
+        tools: (tools, dimensions) of the whole library; those that are gold for a query count.
+        gold: row i is that of query i, with at least one tool.
         penalty: above 0.
         temperature: above 0.
-        start: (dimensions, dimensions), where the search begins; of no effect but on the time.
+        start: (dimensions, dimensions), the initial W; only affects the time.
     """
     from scipy.optimize import minimize
 

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 class Mcp(RemoteMethod):
     """Calls a tool of an MCP server for each query, which answers with a list of tool ids.
 
-    The server is a command that is started once, and again if it ends, or the URL of a server over streamable HTTP. The
-    answer is the structured content of the result, or else the JSON in its first text. It is read as that of the method
-    `http`. A query without a usable answer fails and is counted. Ten failures in a row end the run; its finished
-    batches are kept. The server is not sent the tools of the dataset, so that an edited description does not reach it:
+    The server is a command that is started once and restarted if it ends, or the URL of a server over streamable HTTP.
+    The answer is the structured content of the result, or else the JSON in its first text, and is read like that of the
+    method `http`. A query without a usable answer fails and is counted. Ten consecutive failures end the run; its
+    finished batches are kept. The dataset's tools are not sent to the server, so edited descriptions do not reach it:
     the row is marked. A command runs with your rights.
     """
 
@@ -40,7 +40,7 @@ class Mcp(RemoteMethod):
         limit: str = Field("limit", description="name of the argument with the number of tools; empty to send none")
         answer: str = Field("", description="JMESPath of the list of tools in the answer; empty for the usual shapes")
         unknown: UnknownNames = "fail"
-        revision: str = Field("", description="version of the server, if you know it better than the server says it")
+        revision: str = Field("", description="version of the server, if you know it better than the server reports it")
         token: TokenVariable = Field("", description="environment variable with a bearer token, for a URL")
         timeout: float = Field(30.0, gt=0, le=3600, description="seconds for one answer")
         concurrency: int = Field(1, ge=1, le=64, description="queries asked at once")
@@ -61,7 +61,7 @@ class Mcp(RemoteMethod):
 
     def marks(self) -> dict[str, str]:
         server = self.parameters.server
-        # Servers keep their own version while their search and its catalogue change.
+        # Servers keep their version while their search and its catalogue change.
         return marks_of_remote(f"the MCP server {server!r}", version=self.parameters.revision) if server else {}
 
     def preflight(self, library: Library, history: History) -> None:
@@ -95,7 +95,7 @@ class Mcp(RemoteMethod):
         return self._opened
 
     def _said(self) -> str:
-        """The version of the server, as the user or the server says."""
+        """The version of the server, as given by the user or reported by the server."""
         if self._revision is None:
             self._revision = self.parameters.revision
             if not self._revision and self.parameters.server:
@@ -110,10 +110,10 @@ class Mcp(RemoteMethod):
 
 
 def _reply(result: CallToolResult) -> RemoteReply:
-    """The JSON of a result, its structured content or its first text, and what an agent is shown of it.
+    """The JSON of a result, its structured content or its first text, and the text that an agent sees.
 
-    An agent is shown the texts of a result; servers repeat structured content in them. It is shown the structured
-    content itself where there is no text.
+    An agent sees the texts of a result, in which servers repeat structured content, or the structured content itself if
+    there is no text.
 
     Raises:
         Unusable: the result is an error of the tool, or has neither.
@@ -123,7 +123,7 @@ def _reply(result: CallToolResult) -> RemoteReply:
         raise Unusable(f"an error of the tool ({one_line(texts[0] if texts else '', 80)!r})")
     whole: Any = mask_json(result.structured_content)
     shown = "\n".join(texts) if texts else json.dumps(whole, ensure_ascii=False)
-    # SDKs wrap what is no object, and also give a text as a text.
+    # SDKs wrap values that are not objects, and return a text also as a text.
     content = whole["result"] if isinstance(whole, dict) and list(whole) == ["result"] else whole
     if content is not None and not isinstance(content, str):
         return RemoteReply(json.dumps(content).encode(), shown)

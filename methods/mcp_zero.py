@@ -24,7 +24,7 @@ from bench.search.servers import servers_of
 from bench.search.topk import top_k
 
 _TOKENS_OF_A_BLOCK = 128
-#: Scores are in [-1, 1]: those of tools outside of the chosen servers are moved below.
+#: Scores are in [-1, 1]: those of tools outside the chosen servers are moved below.
 _BELOW = 2.0
 
 _PROMPT = """\
@@ -43,11 +43,11 @@ Request: {request}"""
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What is searched for a request.
+    """The search texts of a request.
 
     Attributes:
         blocks: descriptions of (server, tool).
-        readable: whether a reply has them; rules always do.
+        readable: whether the reply has them; always true for rules.
         failed: there is no reply.
     """
 
@@ -64,8 +64,8 @@ class McpZero(Method):
     come first, the others follow in the same order (their scores are lowered by 2). With several descriptions, a tool
     has the best of its scores.
 
-    With `llm=rules`, the request describes the server, and each of its clauses a tool. A reply without a block of the
-    form is counted; the request then describes both.
+    With `llm=rules`, the request describes the server, and each of its clauses a tool. A reply without a valid block is
+    counted; the request then describes both.
     """
 
     class Parameters(ParameterSet):
@@ -91,7 +91,7 @@ class McpZero(Method):
         self._outcomes: dict[str, _Wanted] = {}
 
     def marks(self) -> dict[str, str]:
-        """What every table says on the row of this method."""
+        """The mark of this method in every table."""
         return {} if self._model else dict(RULES_MARK)
 
     def index(self, library: Library) -> None:
@@ -186,7 +186,7 @@ class McpZero(Method):
 
 @dataclass(frozen=True)
 class _Routed:
-    """(descriptions, tools) each: similarity with the tool's server, with the tool, the server's place, the score."""
+    """(descriptions, tools) each: similarity with the tool's server, with the tool, the server's rank, the score."""
 
     servers: NDArray[np.float64]
     tools: NDArray[np.float64]
@@ -195,10 +195,10 @@ class _Routed:
 
 
 def read_blocks(reply: str) -> tuple[tuple[str, str], ...]:
-    """The (server, tool) descriptions of a reply, in their order, each once.
+    """The unique (server, tool) descriptions of a reply, in order.
 
-    A line that begins with `server:` belongs to the next that begins with `tool:`; whatever else is there is passed
-    over, the tags around a block, too. One of the two alone is nothing.
+    A line that begins with `server:` belongs to the next one that begins with `tool:`; everything else is ignored,
+    including the tags around a block. One of the two alone does not count.
     """
     blocks: dict[tuple[str, str], None] = {}
     server = ""

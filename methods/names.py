@@ -1,4 +1,4 @@
-"""Matches the words of the query with the parts of tool names, and reads nothing else of a tool."""
+"""Matches the query's words with the parts of tool names, and reads nothing else of a tool."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from bench.search.lexical import WordCounts
 from bench.search.names import name_parts, singular
 from bench.search.topk import top_k
 
-#: Shorter beginnings agree by chance: `in`, `to`, `a`.
+#: Shorter prefixes match by chance: `in`, `to`, `a`.
 _LEAST_PREFIX = 3
 
 
 class Names(Method):
     """Matches the query's words with the parts of tool names, as the tool search of many products does.
 
-    A name falls apart at camelCase, underscores, hyphens and dots; plurals become singular (Harman's S stemmer). With
-    P the distinct parts of a name and Q the distinct words of the query,
+    A name is split at camelCase, underscores, hyphens and dots; plurals become singular (Harman's S stemmer). With P
+    the distinct parts of a name and Q the distinct words of the query,
 
         score = Σ over P of match / sqrt(|P| · |Q|) + exact.
 
-    `match` is 1 for a part that is a word of the query, `prefix` for one that a word of the query begins with, or that
-    begins with a word of the query (three letters at least, as in `repo` and `repository`), else 0: with whole words
-    alone, the sum is the cosine of the two sets. `exact` is 1 if the query contains the whole name, that is its parts
-    in a row and in order; a name of a single part must be the whole query, since `search` in a sentence names no tool.
-    Tools of which no part matches are not returned.
+    `match` is 1 for a part that is a word of the query, `prefix` for a part that is a prefix of a query word or has one
+    as its prefix (at least three letters, as in `repo` and `repository`), else 0: with whole words alone, the sum is
+    the cosine of the two sets. `exact` is 1 if the query contains the whole name, that is, its parts in a row and in
+    order; a single-part name must be the whole query, because `search` in a sentence does not name a tool. Tools
+    without a matching part are not returned.
     """
 
     class Parameters(ParameterSet):
-        prefix: float = Field(0.5, ge=0, le=1, description="match of a common beginning, where a whole word has 1")
+        prefix: float = Field(0.5, ge=0, le=1, description="score of a common prefix, relative to 1 for a whole word")
 
     parameters: Parameters
 

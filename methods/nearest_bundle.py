@@ -68,7 +68,7 @@ class NearestBundle(Method):
         return {"past_bundles": len(self._bundles)}
 
     def explain(self, case: Case) -> Explanation:
-        """The past bundle whose text is most like the query, among those that hold the tool."""
+        """The past bundle that contains the tool and whose text is most similar to the query."""
         scores = self._bundle_scores(case.query)[0]
         ranks = np.empty(len(scores), dtype=np.int64)
         ranks[np.lexsort((np.arange(len(scores)), -scores))] = np.arange(1, len(scores) + 1)

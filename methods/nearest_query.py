@@ -1,4 +1,4 @@
-"""The most similar past queries vote with their gold tools."""
+"""The most similar past queries vote for their gold tools."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.models.encoders import EMBEDDED, Encoder
 from bench.search.dense import VectorIndex
 from bench.search.topk import top_k
 
-#: A past query on the other side of the space still votes, but with next to nothing.
+#: A past query with an opposite vector still votes, but with almost nothing.
 _LEAST_VOTE = 1e-6
 
 
@@ -119,10 +119,10 @@ def _votes_in_words(tool: int, case: Case, nearest: list[_PastQuery], users: lis
 
     Args:
         tool: the gold tool.
-        case: the query and the tools that are shown.
-        nearest: the past queries, the nearest first.
-        users: places among them of those that used the tool.
-        voting: how many of them vote.
+        case: the query and the displayed tools.
+        nearest: the past queries, nearest first.
+        users: positions among them of those that used the tool.
+        voting: number of them that vote.
     """
     if not users:
         return "no past query used it, so nothing can vote for it"

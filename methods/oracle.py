@@ -12,7 +12,7 @@ class Oracle(OracleMethod):
     """Returns exactly the gold tools of each query."""
 
     def reveal(self, gold: Gold) -> None:
-        # The most relevant first: on graded gold another order would not be the ceiling.
+        # The most relevant first: on graded gold any other order would be below the upper bound.
         tools, grades = gold.padded()
         best = np.take_along_axis(tools, np.argsort(-grades, axis=1, kind="stable"), axis=1)
         self._order = [row[row >= 0] for row in best]

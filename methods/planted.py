@@ -1,4 +1,4 @@
-"""The gold put in front of another method's ranking, or left out of it: what a choice is measured against."""
+"""The gold inserted in front of another method's ranking, or removed from it: the baseline of a choice."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ class Planted(OracleMethod):
     """The ranking of `base` with the gold in front of it, or without it.
 
     With `gold=in`, the gold tools come first, the most relevant first, and the others follow in the order of the base:
-    the first k hold the gold and the base's most likely mistakes (with `base=random`, any others). With `gold=out`, the
-    gold tools and those that would do as well are left out, so that no tool answers the request. The order has no
-    scores.
+    the first k contain the gold and the base's most likely mistakes (with `base=random`, any others). With `gold=out`,
+    the gold tools and their alternatives are left out, so that no tool answers the request. The order has no scores.
     """
 
     class Parameters(ParameterSet):
@@ -37,7 +36,7 @@ class Planted(OracleMethod):
         tools, grades = gold.padded()
         best = np.take_along_axis(tools, np.argsort(-grades, axis=1, kind="stable"), axis=1)
         self._gold = [row[row >= 0].tolist() for row in best]
-        # What meets a requirement of the query, alternatives included.
+        # Tools that meet a requirement of the query, alternatives included.
         meeting = gold.members()
         self._meeting = [frozenset(meeting.row(row).tolist()) for row in range(len(self._gold))]
 

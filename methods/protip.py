@@ -1,4 +1,4 @@
-"""Progressive retrieval: what a tool answers is subtracted from the query before the next tool is searched for.
+"""Progressive retrieval: each found tool is subtracted from the query before the next search.
 
 Anantha, Bandyopadhyay, Kashi, Mahinder, Hill & Chappidi 2023, "ProTIP: Progressive Tool Retrieval Improves Planning".
 """
@@ -18,25 +18,25 @@ from bench.search.dense import normalize
 from bench.search.progressive import progressive_search
 from bench.search.scoring import EmbeddingMethod
 
-#: How much of a tool's text a reason holds.
+#: Characters of a tool's text in a reason.
 _MOST_TEXT = 200
 
 
 class ProTip(Method):
     """Step i takes the tool nearest to q - weight · (t₁ + … + tᵢ₋₁), of those not yet taken; q and t have length 1.
 
-    ProTIP compares by Euclidean distance. Tools' vectors have length 1, so that the nearest by distance has the
-    greatest dot product with what is left of the query. Of equals, the tool that is first in the library. After `steps`
-    steps the other tools follow as `base` ranks them, and with `weight=0` so do all. The order has no scores: what a
-    tool is compared with depends on the tools before it.
+    ProTIP compares by Euclidean distance. Tools' vectors have length 1, so the nearest by distance has the greatest dot
+    product with the remaining query. Of equals, the tool that is first in the library is taken. After `steps` steps the
+    other tools follow in the order of `base`; with `weight=0` all tools have that order. The order has no scores,
+    because the comparison for a tool depends on the earlier tools.
 
-    The paper tunes the encoder such that what is left, with weight 1, is near to the next tool's vector; so does
+    The paper tunes the encoder such that the remainder, with weight 1, is close to the next tool's vector; so does
     `bench train retriever --set progressive=true`. The method itself learns nothing: the vectors are those of `base`.
     """
 
     class Parameters(ParameterSet):
         base: MethodSpec = Field(Spec("dense"), description="method that compares vectors by cosine")
-        steps: int = Field(10, ge=1, description="number of tools that are searched for one after another")
+        steps: int = Field(10, ge=1, description="number of tools to search for one after another")
         weight: float = Field(1.0, ge=0, description="how much of each tool's vector is subtracted; the paper's is 1")
 
     parameters: Parameters
@@ -69,13 +69,13 @@ class ProTip(Method):
         return Ranking.of_lists(rows, failed.tolist())
 
     def _steps(self, queries: Queries) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """(queries, steps) the tool of each step, and its dot product with what was left of the query."""
+        """(queries, steps) the tool of each step, and its dot product with the remaining query."""
         assert isinstance(self._base, EmbeddingMethod)
         query_vectors = normalize(self._base.query_vectors(queries))
         return progressive_search(query_vectors, self._tools, self.parameters.steps, self.parameters.weight)
 
     def explain(self, case: Case) -> Explanation:
-        """The step that takes a tool, and how near it was to what was left of the query then."""
+        """The step that takes a tool, and its similarity to the remaining query then."""
         answer = case.answer(self._base)
         taken, products = self._steps(case.query)
         steps = {int(tool): step + 1 for step, tool in enumerate(taken[0])}

@@ -16,7 +16,7 @@ from bench.interface import Library, Method, Queries, Ranking
 class Random(Method):
     """A uniformly random order that depends only on the seed, the query text and the tool ids.
 
-    Each repeat of a run has an order of its own.
+    Each repeat of a run has its own order.
     """
 
     class Parameters(ParameterSet):

@@ -16,8 +16,8 @@ from bench.interface import History, Library, Method, Queries, Ranking, ToolSets
 class RandomBundle(Method):
     """The gold set of a past query drawn at random, in the order of tool ids (PTR's `Random`, N/A row).
 
-    With `draw=queries` frequent bundles are drawn more often, with `draw=bundles` each is as likely as any other. The
-    draw depends on the seed and the query's text only, and is another one in each repeat of a run.
+    With `draw=queries` frequent bundles are drawn more often; with `draw=bundles` all are equally likely. The draw
+    depends only on the seed and the query's text, and differs between repeats of a run.
     """
 
     class Parameters(ParameterSet):

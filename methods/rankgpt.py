@@ -21,9 +21,9 @@ from bench.interface.ranking import PAD
 from bench.models.llm.client import Failure, LanguageModel, Message, Request
 from bench.models.llm.local import ModelName
 
-#: A text longer than this is cut in prompts: some upstream texts run to thousands of words.
+#: Maximum words of a text in prompts: some upstream texts have thousands.
 _TEXT = 600
-#: Tokens of an answer for each tool of a window: `[12] > `.
+#: Tokens of an answer per tool of a window: `[12] > `.
 _TOKENS = 8
 _LONGEST = 20_000
 _BRACKETED = re.compile(r"\[\s*(\d{1,6})\s*\]")
@@ -45,7 +45,7 @@ its number, in the form [2] > [1] > [3]. Write the ranking and nothing else."""
 
 @dataclass
 class _Progress:
-    """A query under way: the tools that are reranked, in the order so far."""
+    """A query in progress: the tools to rerank, in their current order."""
 
     text: str
     order: list[int]
@@ -56,12 +56,11 @@ class _Progress:
 class RankGpt(Method):
     """Listwise reranking by permutation generation: a model orders the tools of a window, which slides up the list.
 
-    The first `depth` tools of `base` are reranked. The window begins at their end; when its `window` tools are in
-    order, it moves up by `step`, so that a good tool is carried to the top. A reply is read for numbers in brackets (or
-    for numbers, without any): those that are no number of the window, and repeated ones, are passed over, and tools
-    that it does not name keep their order behind those that it does. A reply without a number leaves the window as it
-    is, and is counted. A query fails if a window has no reply. Deeper tools follow in the order of the base. The order
-    has no scores.
+    The first `depth` tools of `base` are reranked. The window begins at their end; once its `window` tools are ordered,
+    it moves up by `step`, so that a good tool is carried to the top. In a reply, numbers in brackets count (or plain
+    numbers, if there are none); numbers outside the window and repeated ones are ignored, and tools that are not named
+    follow in their previous order. A reply without a number leaves the window unchanged and is counted. A query fails
+    if a window has no reply. Deeper tools follow in the order of the base. The order has no scores.
     """
 
     class Parameters(ParameterSet):
@@ -90,7 +89,7 @@ class RankGpt(Method):
 
     @property
     def model(self) -> LanguageModel:
-        """The model; raises `UsageError` where none is named."""
+        """The model; raises `UsageError` if none is named."""
         if self._model is None:
             raise UsageError("rankgpt needs a language model; name it as in rankgpt(llm=MODEL).")
         return self._model
@@ -122,7 +121,7 @@ class RankGpt(Method):
         return Ranking.of_lists(reranked, [case.failed for case in cases])
 
     def _rerank(self, cases: Sequence[_Progress]) -> None:
-        """Order the tools of each case; the windows of all that are as far are asked at once."""
+        """Order the tools of each case; the current windows of all cases are sent at once."""
         starts = {
             id(case): window_starts(len(case.order), self.parameters.window, self.parameters.step) for case in cases
         }
@@ -183,7 +182,7 @@ class RankGpt(Method):
 
 
 def window_starts(tools: int, window: int, step: int) -> list[int]:
-    """Where the windows begin, the last first; the first window begins at 0. None for fewer than two tools."""
+    """The starts of the windows, the last first; the first window starts at 0. Empty for fewer than two tools."""
     if tools < 2:
         return []
     return [*range(max(0, tools - window), 0, -step), 0]

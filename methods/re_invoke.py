@@ -1,4 +1,4 @@
-"""Re-Invoke: tools with queries written for them, requests taken apart into intents, and one ranking of all views.
+"""Re-Invoke: tools with generated queries, requests split into intents, and one ranking over all views.
 
 Chen et al. 2024, "Re-Invoke: Tool Invocation Rewriting for Zero-Shot Tool Retrieval".
 """
@@ -29,7 +29,7 @@ _MOST_TOKENS = 256
 
 @dataclass(frozen=True)
 class _Intents:
-    """The intents of a request; the request itself where a reply has none (`usable` is false) or there is no reply."""
+    """The intents of a request; the request itself if the reply has none (`usable` is false) or there is no reply."""
 
     texts: tuple[str, ...]
     usable: bool = True
@@ -37,15 +37,15 @@ class _Intents:
 
 
 class ReInvoke(Method):
-    """A model writes queries for each tool and takes each request apart into intents; intents find tools.
+    """A model writes queries for each tool and splits each request into intents; intents find tools.
 
-    A tool has one text for each query written for it: its own text with the query behind it. The similarity of an
-    intent and a tool is the highest cosine over these texts. Each intent ranks all tools. The tools come in the order
-    of their best rank by any intent, so that the first of every intent come first, and of tools with the same best rank
-    the most similar first (multi-view similarity ranking). The order has no scores.
+    A tool has one text per generated query: its own text followed by the query. The similarity of an intent and a tool
+    is the highest cosine over these texts. Each intent ranks all tools. Tools are ordered by their best rank over the
+    intents, so that the first tool of every intent comes first; among tools with the same best rank, the most similar
+    comes first (multi-view similarity ranking). The order has no scores.
 
-    With `llm=rules`, intents are the clauses of the request, and tools have their own text alone. A tool without a
-    usable reply has its own text; a request without a usable line is its own intent; one without a reply fails.
+    With `llm=rules`, intents are the clauses of the request, and tools only have their own text. A tool without a
+    usable reply has its own text; a request without a usable line is its own intent; a request without a reply fails.
     """
 
     class Parameters(ParameterSet):
@@ -71,7 +71,7 @@ class ReInvoke(Method):
         self._outcomes: dict[str, _Intents] = {}
 
     def marks(self) -> dict[str, str]:
-        """What every table says on the row of this method."""
+        """The mark of this method in every table."""
         return {} if self._model else dict(RULES_MARK)
 
     def index(self, library: Library) -> None:
@@ -96,7 +96,7 @@ class ReInvoke(Method):
     def _ordered(self, intents: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
         """Tools in order; (intents, tools) the rank of each tool by each intent, from 0; its similarity."""
         cosines = self._index.score(self._encoder.encode(intents))
-        # Single precision, as in `top_k`: scores that differ by rounding tie, and the code decides.
+        # Single precision, as in `top_k`: scores that differ only by rounding tie, and the code decides.
         likeness = np.maximum.reduceat(cosines, self._starts, axis=1).astype(np.float32)
         by_intent = np.argsort(-likeness, axis=1, kind="stable")
         ranks = np.empty_like(by_intent)

@@ -7,20 +7,20 @@ from bench.base.spec import parse
 from bench.interface import Context, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation
 
-#: Words of the names, words of the fields, and meaning: 0.2 names + 0.8 (0.4 bm25-fields + 0.6 dense), each part scaled
-#: to [0, 1] per query. Chosen on dev and train queries alone: `benchmarks/recommended.py`.
+#: Words of names, words of fields, and meaning: 0.2 names + 0.8 (0.4 bm25-fields + 0.6 dense), each part scaled to [0,
+#: 1] per query. Chosen only on dev and train queries: `benchmarks/recommended.py`.
 RECIPE = (
     "hybrid(methods=[names, hybrid(methods=[bm25-fields, dense], weight=0.4, learn=false)], weight=0.2, learn=false)"
 )
 
 
 class Recommended(Method):
-    """Where to start: names, fields and embeddings together, with fixed weights that suit most datasets.
+    """A good default: names, fields and embeddings together, with fixed weights that suit most datasets.
 
     It is `hybrid` of `names` (weight 0.2) and of the `hybrid` of `bm25-fields` (0.4) and `dense` with the embedded
-    encoder (0.6). The recipe has no parameter, learns nothing, and reads names, descriptions and parameters whatever
-    the template is, besides the text for the encoder. Past queries are not used: where there are many, a method that
-    learns from them does better.
+    encoder (0.6). It has no parameters, learns nothing, and reads names, descriptions and parameters with any template,
+    besides the text for the encoder. Past queries are not used: with many of them, a method that learns from them is
+    better.
     """
 
     def __init__(self, parameters: ParameterSet, context: Context) -> None:

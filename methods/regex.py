@@ -25,10 +25,10 @@ from bench.search.words import words
 
 #: Characters of a pattern; hosted tool search refuses longer ones.
 LONGEST = 200
-#: Shorter words are in the middle of too many others, those of scripts without spaces apart.
+#: Minimum letters of a word, because shorter ones occur inside too many others; not for scripts without spaces.
 _LEAST_WORD = 3
 _MOST_WORDS = 100
-#: Bytes that a compiled pattern and its automaton may take. A pattern that needs more is unusable.
+#: Maximum bytes of a compiled pattern and its automaton. A pattern that needs more is unusable.
 _MEMORY = 8 << 20
 _MOST_TOKENS = 400
 
@@ -46,11 +46,11 @@ Patterns:"""
 
 @dataclass(frozen=True)
 class _Patterns:
-    """What a request is searched with.
+    """The search patterns of a request.
 
     Attributes:
         usable: patterns that compile.
-        unusable: how many do not.
+        unusable: number of patterns that do not compile.
         failed: there is no reply.
     """
 
@@ -64,15 +64,15 @@ class Regex(Method):
 
     With n of N tools matching a pattern, each of them gains ln(1 + (N - n + 0.5) / (n + 0.5)), the IDF of `bm25`, times
     `name_weight` if the pattern matches its name. The score is the sum over the patterns; tools without a match are not
-    returned. Hosted services do not say how they order matches: this order puts first what most and rare patterns find.
+    returned. Hosted services do not document how they order matches: here, tools with many and rare matches come first.
 
     With `llm=rules`, each distinct word of the request with three letters or more is a pattern, in the singular and
     without regard to case, and so is each pair of characters of a script without spaces, such as Chinese. So it finds
     `weather` in `getWeatherReport`, and also `art` in `start`.
 
-    Patterns come from outside. They are matched by RE2, whose time is linear in the text whatever the pattern; it has
-    no lookaround and no backreferences. A pattern that RE2 does not accept, or of more than 200 characters, is left out
-    and counted. A request without a usable pattern finds nothing; one without a reply fails.
+    Patterns are untrusted. They are matched by RE2, whose time is linear in the text for any pattern; it has no
+    lookaround and no backreferences. A pattern that RE2 rejects, or with more than 200 characters, is left out and
+    counted. A request without a usable pattern finds nothing; a request without a reply fails.
     """
 
     class Parameters(ParameterSet):
@@ -96,7 +96,7 @@ class Regex(Method):
         self._outcomes: dict[str, _Patterns] = {}
 
     def marks(self) -> dict[str, str]:
-        """What every table says on the row of this method."""
+        """The mark of this method in every table."""
         return {} if self._model else dict(RULES_MARK)
 
     def index(self, library: Library) -> None:
@@ -106,7 +106,7 @@ class Regex(Method):
         self._matching: dict[str, NDArray[np.float64]] = {}
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
-        # What is kept of one batch would grow with the queries.
+        # Keep one batch only: all of them would grow with the queries.
         self._matching = {}
         patterns = self._patterns(queries.texts)
         scores = np.stack([self._adds(each.usable).sum(axis=0) for each in patterns])
@@ -182,7 +182,7 @@ class Regex(Method):
 
 
 class _Lines:
-    """Texts that are searched at once: each is a line, and no match goes beyond its line."""
+    """Texts that are searched at once: each is a line, and no match crosses lines."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         lines = [" ".join(text.split()).encode("utf-8", "replace") for text in texts]
@@ -193,7 +193,7 @@ class _Lines:
     def matching(self, pattern: str) -> NDArray[np.bool_]:
         """(texts,) whether the pattern matches."""
         matches = np.zeros(self._count, dtype=np.bool_)
-        # From the beginning of the line, so that a line is found once.
+        # From the start of the line, so that a line is found once.
         compiled = _compiled(f"(?m:^)(?-s:.*?)(?m:{pattern})")
         starts = [match.start() for match in compiled.finditer(self._joined)]
         matches[np.searchsorted(self._starts, starts, side="right") - 1] = True
@@ -201,7 +201,7 @@ class _Lines:
 
 
 def _compiled(pattern: str) -> Any:
-    """A pattern of RE2 for UTF-8; raises `re2.error`, or `UnicodeError` for half of a surrogate pair."""
+    """A pattern of RE2 for UTF-8; raises `re2.error`, or `UnicodeError` for an unpaired surrogate."""
     import re2
 
     options = re2.Options()
@@ -220,7 +220,7 @@ def _usable(patterns: Sequence[str]) -> _Patterns:
         try:
             if len(pattern) > LONGEST:
                 raise UnicodeError
-            # By itself: `a)(b` compiles inside a group.
+            # Separately: `a)(b` compiles inside a group.
             _compiled(pattern)
             _compiled(f"(?m:^)(?-s:.*?)(?m:{pattern})")
             usable[pattern] = None

@@ -16,8 +16,8 @@ from bench.search.topk import top_k
 class ReciprocalRankFusion(Method):
     """score = Σ over methods of 1 / (constant + rank) (Cormack et al. 2009).
 
-    Each method contributes its first `pool` tools, whatever depth is asked for, so that a deeper ranking begins with
-    the shallower one.
+    Each method contributes its first `pool` tools, whatever the depth, so that a deeper ranking begins with a shallower
+    one.
     """
 
     class Parameters(ParameterSet):
@@ -55,7 +55,7 @@ class ReciprocalRankFusion(Method):
         return Ranking(fused.tools, fused.scores, failed, fused.tied_beyond)
 
     def explain(self, case: Case) -> Explanation:
-        """What each method adds, 1 / (constant + rank), and why it put the tool there."""
+        """What each method adds, 1 / (constant + rank), and the method's own reason."""
         answers = tuple(case.answer(part) for part in self._parts)
         reasons = {}
         for tool in case.tools:
@@ -71,7 +71,7 @@ class ReciprocalRankFusion(Method):
 
 
 def fused_in_words(tool: int, case: Case, answers: tuple[ExplainedAnswer, ...], parts: tuple[Contribution, ...]) -> str:
-    """Why a gold tool does not rank higher, where each method's answer adds a part."""
+    """Why a gold tool does not rank higher, if each method's answer adds a part."""
     has = list_parts(parts, len(parts)) or "no method has it in its pool"
     rival = case.rivals.get(tool)
     if rival is None:

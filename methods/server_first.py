@@ -21,12 +21,12 @@ class ServerFirst(Method):
     """Ranks the servers (the tools' parents), then the tools within, as hosts of many MCP servers do.
 
     `base` ranks the tools, and a second instance of it ranks the servers. With `servers=text`, a server is one text:
-    its name and those of its tools with their descriptions. With `servers=best`, a server stands where its best tool
-    stands. The first `tools` tools of the best server come first, then those of the next, and so on; further tools
-    follow in the order of `base`. A tool without a parent is a server of its own. Only tools that `base` returns are
-    returned, and servers that it does not return come after those that it does, by their best tool.
+    its name and those of its tools with their descriptions. With `servers=best`, a server has the rank of its best
+    tool. The first `tools` tools of the best server come first, then those of the next, and so on; further tools follow
+    in the order of `base`. A tool without a parent is its own server. Only tools that `base` returns are returned, and
+    servers that it does not return come last, by their best tool.
 
-    The order has no scores: a tool below another may well score higher.
+    The order has no scores, because a tool may score higher than one above it.
     """
 
     class Parameters(ParameterSet):
@@ -69,7 +69,7 @@ class ServerFirst(Method):
         return Ranking.of_lists(rows, failed.tolist())
 
     def _places(self, queries: Queries) -> NDArray[np.int64]:
-        """(queries, servers) place of each server by its text, from 0; the number of servers if it is not ranked."""
+        """(queries, servers) rank of each server by its text, from 0; the number of servers if it is not ranked."""
         servers = int(self._server.max(initial=-1)) + 1
         places = np.full((len(queries), servers), servers, dtype=np.int64)
         if self._of_servers is not None:
@@ -79,16 +79,16 @@ class ServerFirst(Method):
         return places
 
     def _ordered(self, tools: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Tools in the order of the base, put in that of their servers.
+        """Tools grouped by the order of their servers, within a server in the order of the base.
 
         Args:
             tools: codes, best first.
-            places: (servers,) place of each server.
+            places: (servers,) rank of each server.
         """
         server = self._server[tools]
         _, first, inverse = np.unique(server, return_index=True, return_inverse=True)
         best = first[inverse]
-        # How many tools of its server are above a tool.
+        # The number of tools of the same server above a tool.
         by_server = np.argsort(server, kind="stable")
         above = np.empty(len(tools), dtype=np.int64)
         counts = np.bincount(inverse, minlength=len(first))
@@ -99,7 +99,7 @@ class ServerFirst(Method):
         return order
 
     def explain(self, case: Case) -> Explanation:
-        """The place of a tool's server, and the tool's rank by the base."""
+        """The rank of a tool's server, and the tool's rank by the base."""
         answer = case.answer(self._base)
         everything = self._base.rank(case.query, self._size).tools[0]
         returned = everything[everything >= 0].astype(np.int64)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from bench.models.llm.client import LanguageModel
 
-#: Where the vector of a tool comes from.
+#: Origins of the vector of a tool.
 PAST, WRITTEN, TEXT = "past queries", "written queries", "its text"
 
 
@@ -34,8 +34,8 @@ class Tool2Vec(Method):
 
     The score is the similarity of that vector with the query's. Past queries are those of the train and dev splits. In
     the paper each tool has queries. Here, a tool without any has the vector of its text. With `llm=MODEL`, a model
-    writes `written` queries for such a tool and their mean is its vector, so that the method needs no past queries; a
-    tool for which it writes none falls back to its text.
+    writes `written` queries for such a tool and their mean is its vector, so the method needs no past queries; a tool
+    without written queries falls back to its text.
     """
 
     class Parameters(ParameterSet):
@@ -93,7 +93,7 @@ class Tool2Vec(Method):
         self._index = VectorIndex(self._vectors, self.similarity)
 
     def _with_written(self, library: Library, counts: NDArray[np.float64]) -> tuple[tuple[str, ...], sp.csr_matrix]:
-        """Past queries and written ones; (queries, tools) which used which."""
+        """Past queries and written ones; (queries, tools) which queries used which tools."""
         import scipy.sparse as sp
 
         assert self._model is not None
@@ -140,7 +140,7 @@ class Tool2Vec(Method):
         return facts
 
     def explain(self, case: Case) -> Explanation:
-        """The similarity with the mean of a tool's queries, and which of its past queries is nearest."""
+        """The similarity with the mean of a tool's queries, and the nearest of its past queries."""
         tools = np.array(case.tools, dtype=np.int64)
         query = self.query_vectors(case.query)
         scores = similarities(query, self._vectors[tools], self.similarity)[0]

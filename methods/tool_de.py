@@ -26,7 +26,7 @@ from bench.search.names import name_parts
 Fields = Literal["function_description", "when_to_use", "limitations", "tags"]
 FIELDS: tuple[Fields, ...] = get_args(Fields)
 _MOST_TOKENS = 600
-#: Characters of a field, and tags: what a reply has beyond is cut off.
+#: Maximum characters of a field, and maximum tags: the rest is cut off.
 _LONGEST, _MOST_TAGS = 1000, 20
 
 _PROMPT = """\
@@ -41,13 +41,13 @@ keywords"]}}
 
 
 class ToolDe(Method):
-    """Document expansion: `base` searches tools whose texts and descriptions have further fields behind them.
+    """Document expansion: `base` searches tools whose texts and descriptions are followed by further fields.
 
-    A model writes what a tool does, when to use it, what its limitations are, and tags, out of its documentation. The
-    chosen `fields` follow the text of the tool and its description, each on a line with its name. A tool whose reply
-    has no JSON object with these fields, or that has no reply, keeps its text, and is counted.
+    From a tool's documentation, a model writes what it does, when to use it, its limitations, and tags. The chosen
+    `fields` follow the tool's text and its description, each on a line with its name. A tool keeps its text and is
+    counted if there is no reply, or no JSON object with these fields in it.
 
-    With `llm=rules`, the tags alone are added: the words of the tool's name, parent, category and parameters.
+    With `llm=rules`, only tags are added: the words of the tool's name, parent, category and parameters.
     """
 
     class Parameters(ParameterSet):
@@ -57,7 +57,7 @@ class ToolDe(Method):
             min_length=1,
             description="model behind an endpoint, or `local:FILE.gguf`, that writes the fields, or `rules`",
         )
-        fields: tuple[Fields, ...] = Field(FIELDS, description="fields that are added")
+        fields: tuple[Fields, ...] = Field(FIELDS, description="fields to add")
 
     parameters: Parameters
 
@@ -73,7 +73,7 @@ class ToolDe(Method):
         )
 
     def marks(self) -> dict[str, str]:
-        """What every table says on the row of this method."""
+        """The mark of this method in every table."""
         return {} if self._model else dict(RULES_MARK)
 
     def fit(self, history: History) -> None:
@@ -110,12 +110,12 @@ class ToolDe(Method):
         return {"tools_expanded": self._expanded, "tools_as_they_are": len(self._library) - self._expanded}
 
     def explain(self, case: Case) -> Explanation:
-        """How the base explains itself on the expanded tools."""
+        """The base's explanation on the expanded tools."""
         return replace(case, library=self._library).answer(self._base).explanation
 
 
 def _lines(values: dict[str, Any], fields: Sequence[Fields]) -> str:
-    """The chosen fields that are there and in form, each on a line."""
+    """The chosen fields that exist and are valid, one per line."""
     lines = []
     for name in FIELDS:
         value = values.get(name) if name in fields else None

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from kit.interpreter import Interpreter
     from kit.searchservice import Service
 
+    from bench.data.dataset import Dataset
+
 ROOT = Path(__file__).resolve().parent.parent
 
 pytest_plugins = ["kit.selection"]
@@ -146,6 +148,14 @@ def interpreter() -> Iterator[Interpreter]:
 
 
 @pytest.fixture(scope="session")
+def starter() -> Dataset:
+    """The embedded dataset, loaded once in a process: read it."""
+    from kit.datasets import loaded
+
+    return loaded("starter")
+
+
+@pytest.fixture(scope="session")
 def starter_results(once: Once, shared_cache: Path) -> Path:
     """Results of five methods on the embedded dataset, made once in a run: read them, or change a copy (`ready`)."""
     methods = ["bm25", "bm25(k1=0.5)", "random", "oracle", "nearest-bundle(base=bm25)"]
@@ -214,6 +224,13 @@ def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shared_cache: Path
     if MIRROR is not None:
         monkeypatch.setenv("BENCH_MIRROR", str(MIRROR))
     return
+
+
+@pytest.fixture
+def own_cache(isolated: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty cache of this test's own: its folder."""
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
 
 
 @pytest.fixture

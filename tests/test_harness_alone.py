@@ -44,7 +44,7 @@ def alone(once: Once, isolated: None, tmp_path: Path, monkeypatch: pytest.Monkey
     return run
 
 
-def test_it_runs_compares_gates_and_audits(alone: Alone) -> None:
+def test_it_runs_compares_and_gates(alone: Alone) -> None:
     def bench(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         return alone("-m", "bench", *words, code=code)
 
@@ -56,15 +56,20 @@ def test_it_runs_compares_gates_and_audits(alone: Alone) -> None:
     bench("bless", "bm25@starter", "--out", "b.json", "--by", "a person")
     Path("gate.toml").write_text('[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n')
     bench("gate", "bm25@starter", "--baseline", "b.json", "--policy", "gate.toml")
-    audit = json.loads(bench("data", "audit", "starter", "--json").stdout)
-    assert any(finding["check"] == "duplicate-description" for finding in audit["findings"])
     # What the buildings add is not there, and the messages say so.
     assert "leaderboard" not in bench("--help").stdout
+    ray = bench("run", "-m", "random", "-d", "starter", "--ray", "local", code=4).stderr
+    assert "--ray cannot be used: this installation of bench lacks" in ray
     assert "there is no command 'train'" in bench("train", code=2).stderr
+    assert "there is no command 'init'" in bench("init", code=2).stderr
+    assert "there is no command 'tune'" in bench("tune", "-m", "bm25", code=2).stderr
     assert "there is no command 'choose'" in bench("choose", "bm25@starter", code=2).stderr
+    assert "there is no command 'curve'" in bench("curve", "sizes.toml", code=2).stderr
     assert "there is no command 'explain'" in bench("explain", "bm25@starter", "0001", code=2).stderr
+    assert "there is no command 'check'" in bench("check", "method", "bm25", code=2).stderr
+    assert "No such command 'audit'" in bench("data", "audit", "starter", code=2).stderr
     assert "No such command 'from-traffic'" in bench("data", "from-traffic", "log.jsonl", code=2).stderr
-    names = {"choose", "Choices", "explain", "Explained", "read_traffic", "ToolsReport"}
+    names = {"audit", "Audit", "tune", "choose", "Choices", "explain", "Explained", "read_traffic", "ToolsReport"}
     public = f"import bench; print({names} & {{*bench.__all__}})"
     assert alone("-c", public).stdout == "set()\n"
     asked = alone("-c", "import bench; bench.load_result('bm25@starter').tools()", code=1).stderr
@@ -72,12 +77,28 @@ def test_it_runs_compares_gates_and_audits(alone: Alone) -> None:
     assert not {"reproduction", "tools-report"} & {*bench("list", "schemas").stdout.split()}
 
 
-def test_the_board_says_that_pages_of_tools_are_omitted(alone: Alone, tmp_path: Path) -> None:
+def test_the_board_says_that_pages_of_tools_and_ceilings_are_omitted(alone: Alone, tmp_path: Path) -> None:
     kept = next((ROOT / "board" / "results" / "starter").glob("bm25-????????????"))
     shutil.copytree(kept, tmp_path / "results" / "starter" / kept.name)
     alone("-m", "bench", "leaderboard", "build", "--results", "results", "--out", "site", beside=("leaderboard",))
     assert not Path("site/t").exists()
-    assert "pages of tools are omitted: this installation of bench lacks" in Path("site/rejected.html").read_text()
+    said = Path("site/rejected.html").read_text()
+    assert "pages of tools are omitted: this installation of bench lacks" in said
+    assert "ceilings are omitted: this installation of bench lacks" in said
+
+
+def test_validation_needs_no_other_building(alone: Alone) -> None:
+    def bench(*words: str) -> str:
+        return alone("-m", "bench", *words, beside=("bench/validation",)).stdout
+
+    findings = json.loads(bench("data", "audit", "starter", "--json"))["findings"]
+    assert any(finding["check"] == "duplicate-description" for finding in findings)
+    assert "FAIL" not in bench("check", "method", "random")
+
+
+def test_tuning_needs_no_other_building(alone: Alone) -> None:
+    grid = ("tune", "-m", "bm25", "-d", "starter", "-g", "k1=0.5,1.5", "--json")
+    assert len(json.loads(alone("-m", "bench", *grid, beside=("bench/tuning",)).stdout)["points"]) == 2
 
 
 def test_diagnosis_needs_no_board_but_for_a_page(alone: Alone) -> None:

@@ -1,7 +1,8 @@
-"""What chooses tests and what they share: near tests, slow tests, and folders that are made once."""
+"""What chooses tests and what they share: near tests, slow tests, fixtures, and folders that are made once."""
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -116,6 +117,18 @@ def test_tests_near_to_two_changes_take_turns(checkout: Path) -> None:
     assert {names(checkout)[0], names(checkout)[1]} == {"test_shelf", "test_last"}
 
 
+def test_a_test_elsewhere_that_has_the_name_of_the_file_or_shares_a_rare_name_is_as_near(checkout: Path) -> None:
+    for name, line in (("hall/test_boxes.py", "pass"), ("test_rare.py", "assert {'most_boxes': 1}")):
+        (checkout / "tests" / name).write_text(f"def test_{Path(name).stem}():\n    {line}\n")
+    git(checkout, "add", ".")
+    commit(checkout)
+    path = checkout / "bench/room/boxes.py"
+    path.write_text(SOURCE.replace("x + 1", "x + most_boxes"))
+    order = names(checkout)
+    assert order[0] == "test_test_rare"
+    assert order.index("test_test_boxes") < order.index("test_other")
+
+
 def test_changed_tests_are_near_themselves(checkout: Path) -> None:
     path = checkout / "tests/room/test_boxes.py"
     path.write_text(path.read_text().replace("assert half", "assert not half"))
@@ -209,7 +222,7 @@ def test_near_tests_that_have_no_time_are_counted_and_fail_nothing(suite: Callab
     commit(tmp_path)
     assert "1 passed" in suite("--near")
     (tmp_path / "conftest.py").write_text(
-        'pytest_plugins = ["kit.selection"]\nimport kit.selection\nkit.selection.NEAR_SECONDS = 0\n'
+        'pytest_plugins = ["kit.selection"]\nimport kit.selection\nkit.selection.NEAR_SECONDS = -1\n'
     )
     assert "No time was left for 1 of the near tests: `make test` runs them." in suite("--near")
 
@@ -257,3 +270,23 @@ def test_a_test_that_changes_what_is_shared_is_found(tmp_path: Path) -> None:
     (folder / "d").write_text("")
     (folder / ".lock").write_text("")
     assert changed(tmp_path) == ["data/a", "data/b", "data/d"]
+
+
+def _fixtures(path: Path) -> list[ast.FunctionDef]:
+    """The fixtures that a file of tests defines."""
+    source = path.read_bytes()
+    return [
+        node
+        for node in (ast.parse(source).body if b"@pytest.fixture" in source else ())
+        if isinstance(node, ast.FunctionDef)
+        and any(ast.unparse(item).startswith("pytest.fixture") for item in node.decorator_list)
+    ]
+
+
+def test_every_fixture_says_what_it_is() -> None:
+    by_place = {
+        f"{path.relative_to(TESTS)}:{item.lineno}": item for path in TESTS.rglob("*.py") for item in _fixtures(path)
+    }
+    assert len(by_place) > 300
+    silent = [f"{place} {item.name}" for place, item in by_place.items() if ast.get_docstring(item) is None]
+    assert not silent, f"give these fixtures a docstring: {', '.join(silent)}"

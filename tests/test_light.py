@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.commands import write_example
 from kit.interpreter import Interpreter
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -29,7 +30,6 @@ from bench.base.spec import Spec
 from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import rescore
 from bench.evaluation.runner import Runner
-from bench.gating.example import write_example
 from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
 from bench.results.store import StoredResult
@@ -238,8 +238,8 @@ def test_a_result_gets_its_token_counts_where_they_can_be_had_and_keeps_them(
         return result
 
     def tokenizer(here: bool) -> None:
-        for module in ("scoring", "rescore"):
-            monkeypatch.setattr(f"bench.evaluation.{module}.can_count_tokens", lambda: here)
+        for module in ("evaluation.scoring", "models.tokens"):
+            monkeypatch.setattr(f"bench.{module}.can_count_tokens", lambda: here)
 
     tokenizer(False)
     assert made().metrics.tokens == {}

@@ -46,7 +46,7 @@ ALLOWED = {
     ("results/choices.py", "oracle"): "the arm that shows the gold alone",
     ("results/choices.py", "random"): "the arm that shows the whole library, in any order",
     ("results/choices.py", "planted"): "whether the gold was left out",
-    ("results/tries.py", "choose"): "whose tries are counted by model and by whose tools are shown",
+    ("comparison/variants.py", "choose"): "whose tries are counted by model and by whose tools are shown",
     ("cli/bless.py", "names"): "an argument, not the method",
     ("cli/compare.py", "names"): "an argument, not the method",
     ("cli/list.py", "names"): "an argument, not the method",
@@ -55,7 +55,7 @@ ALLOWED = {
     ("importing/tools/clients.py", "command"): "a field of a configuration, not the method",
     ("remote/mcp.py", "mcp"): "the SDK, not the method",
     ("comparison/tables.py", "oracle"): "the mark of a method that is shown the gold, not the method",
-    ("results/comparability.py", "oracle"): "the mark of a method that is shown the gold, not the method",
+    ("comparison/rows.py", "oracle"): "the mark of a method that is shown the gold, not the method",
 }
 
 

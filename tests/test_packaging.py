@@ -139,9 +139,9 @@ def test_a_wheel_holds_every_source_and_data_file_below_bench_and_nothing_else(w
         ("bench/leaderboard/pages/templates/*.j2", 10),
         ("bench/leaderboard/pages/static/*", 4),
         ("bench/lab/reproduce/artefacts.toml", 1),
-        ("bench/gating/example_files/*", 4),
-        ("bench/gating/example_files/*/*", 2),
-        ("bench/gating/example_files/*/*/*.yml", 1),
+        ("bench/example/files/*", 4),
+        ("bench/example/files/*/*", 2),
+        ("bench/example/files/*/*/*.yml", 1),
         ("bench/py.typed", 1),
     ],
 )

@@ -29,10 +29,8 @@ from bench.base.errors import BenchError
 from bench.data.card import read_cards
 from bench.evaluation.experiment import read_experiment
 from bench.gating.baseline import read_baseline
-from bench.gating.ledger import read_ledgers
 from bench.gating.policy import read_policy
 from bench.models.llm.journal import Journal, JournalLine, JournalMessage, JournalRequest
-from bench.models.llm.prices import price_table
 from bench.models.trainingcard import read_card
 from bench.remote.servers import servers_in
 
@@ -78,7 +76,7 @@ def readers() -> dict[str, list[str]]:
 #: Why modules need no way in: they read nothing from outside, or somebody else answers for it.
 INSIDE: dict[str, tuple[str, ...]] = {
     "it reads what is installed, a text that is passed on, or a manifest that `StoredResult.read` checks next": (
-        *("bench/base/packages", "bench/evaluation/ray_cluster"),
+        *("bench/base/packages", "bench/cluster/cluster"),
     ),
     "others call it to parse, and are here": (
         *("bench/base/reading", "bench/base/records", "bench/base/strict_json", "bench/importing/reading"),
@@ -94,15 +92,15 @@ INSIDE: dict[str, tuple[str, ...]] = {
         *("bench/evaluation/checkpoints", "bench/evaluation/executors", "bench/evaluation/worker"),
         *("bench/identity/reach", "bench/lab/training/drafts"),
         *("bench/lab/training/generator", "bench/lab/training/loop", "bench/lab/training/mining"),
-        *("bench/lab/synthesis/command", "bench/models/llm/local", "bench/results/unfinished"),
+        *("bench/lab/synthesis/command", "bench/models/llm/local", "bench/lookup/unfinished"),
         *("leaderboard/buildcache", "leaderboard/writer", "leaderboard/submit/command", "leaderboard/submit/handover"),
         *("leaderboard/submit/reader", "leaderboard/submit/sandbox"),
     ),
     "it reads files of this package, which are valid as they are": (
-        *("bench/cli/schemas/__init__", "bench/gating/example", "bench/models/declared", "bench/registry/differences"),
+        *("bench/cli/schemas/__init__", "bench/example/write", "bench/models/declared", "bench/registry/differences"),
         "bench/importing/dialects",
         *("bench/lab/reproduce/artefacts", "bench/lab/reproduce/cells", "bench/lab/reproduce/claims"),
-        *("bench/lab/reproduce/recipes", "bench/results/code_versions", "bench/results/comparability"),
+        *("bench/lab/reproduce/recipes", "bench/results/code_versions", "bench/results/scoring_code"),
         "leaderboard/boards/names",
     ),
     "it reads files of a model as the library does that runs the model, and their bytes are part of each result's id": (
@@ -113,11 +111,11 @@ INSIDE: dict[str, tuple[str, ...]] = {
         *("bench/choices/outcomes", "bench/results/failures", "leaderboard/boards/tables"),
     ),
     "it looks for an id or a name in files, without reading what they say": (
-        *("bench/results/finding", "bench/results/removal", "bench/results/tries", "bench/registry/versions"),
+        *("bench/lookup/finding", "bench/lookup/removal", "bench/comparison/variants", "bench/registry/added"),
     ),
     "it packs files as they are": ("leaderboard/submit/code",),
     "it reads what the system, the platform or pip has written": (
-        *("bench/evaluation/machine", "bench/gating/source"),
+        *("bench/evaluation/machine", "bench/example/source"),
     ),
     "its loaders read files whose sha256 is in their cards": ("bench/data/files",),
     "a reply of a language model that is out of form is a failure, and counted": ("bench/models/llm/transport",),
@@ -201,7 +199,7 @@ def prices(path: Path) -> object:
     """The table of prices that the environment names."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BENCH_LLM_PRICES", str(path))
-        return price_table()
+        return plugins.load("bench.choices.prices:price_table")()
 
 
 BEIR = {
@@ -368,7 +366,7 @@ DOORS: dict[str, Door] = {
         in_json("b.json", "result_id", '"schema_name": "baseline"', '"schema_name": "x"', "is not a baseline"),
     ),
     "baselines of a folder": Door(
-        ("bench/gating/baseline",), bless, function(read_ledgers),
+        ("bench/gating/baseline",), bless, function("bench.leaderboard.boards.ledger:read_ledgers"),
         in_json("b.json", "result_id", '"schema_version": 2', '"schema_version": 9', "version 9"),
     ),
     "a policy": Door(
@@ -402,7 +400,7 @@ DOORS: dict[str, Door] = {
         in_toml("set.toml", "version", "\nversion", '\nsystems = ["(", "bm25"]\nversion', "systems"),
     ),
     "a table of prices": Door(
-        ("bench/models/llm/prices",), {"p.toml": text("bench/models/llm/prices.toml")}, function(prices, "p.toml"),
+        ("bench/choices/prices",), {"p.toml": text("bench/choices/prices.toml")}, function(prices, "p.toml"),
         in_toml("p.toml", "input", "\noutput =", '\noutput = "x"\nwas =', "prices.0.output"),
     ),
     "a plug-in": Door(
@@ -466,7 +464,7 @@ DOORS: dict[str, Door] = {
         },
     ),
     "answers of a program": Door(
-        ("bench/remote/answers", "bench/remote/process"),
+        ("bench/remote/answers", "methods/command/process"),
         {**BEIR, "answer.json": '{"tools": ["a", "b"]}\n', "search.sh": SEARCH},
         commands(ADD, """run -d mine -m 'command(run="sh {}/search.sh")'"""), {
             FIELD: ("answer.json", '"tools"', '"colour": 1, "tools"', ("colour",)),

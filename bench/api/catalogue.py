@@ -20,6 +20,8 @@ from bench.importing.reading import Document, check_json
 from bench.importing.tools.forms import FORMS, Form
 from bench.importing.tools.objects import as_json
 from bench.interface.method import Method
+from bench.interface.parts import is_oracle, needs_history, preflight
+from bench.interface.views import History, Library
 from bench.registry import datasets, methods
 
 #: A method as the API takes it: a spec, a class, an instance, of which the name and the parameters are used, or a
@@ -135,6 +137,27 @@ def build_method(method: MethodLike, /, **parameters: object) -> Method:
     """
     values = {name: value_of(name, value) for name, value in parameters.items()}
     return methods.build_method(_spec(method), values, current_session().progress)
+
+
+def fit_method(method: Method, data: str | Dataset) -> Method:
+    """Let a method learn from the past queries of a dataset as a run does, and index its library: `BM25().fit(data)`.
+
+    Raises:
+        UsageError: it is an oracle, or needs past queries and the dataset has none.
+    """
+    dataset = load_dataset(data) if isinstance(data, str) else data
+    library = Library.of(dataset, dataset.card.template)
+    history = History.of(dataset, library, dataset.rows(dataset.card.split))
+    if is_oracle(method):
+        raise UsageError(f"{method} needs the gold of the queries, so it can only be run: bench.run({method!r}).")
+    if needs_history(method) and not history.gold.counts.any():
+        raise UsageError(f"{method} needs past queries, but {dataset.spec} has none.")
+    preflight(method, library, history)
+    if len(history):
+        method.fit(history)
+    method.index(library)
+    method._searched = library
+    return method
 
 
 def method_spec(method: MethodLike) -> Spec:

@@ -15,19 +15,19 @@ from bench.gating import wording
 from bench.gating.baseline import read_baseline
 from bench.gating.bless import Blessed
 from bench.gating.bless import bless as bless_results
-from bench.gating.candidate import Search
 from bench.gating.policy import read_policy
 from bench.gating.report import GateReport, Outcome, RuleReport
-from bench.gating.search_function import gate_search, gate_stored
+from bench.gating.search_function import Search, gate_search
+from bench.gating.stored import gate_stored
 from bench.metrics import parse_metrics
-from bench.show.objects import Shown, frame
+from bench.show.objects import Displayable, frame
 from bench.show.tables import Table
 
 if TYPE_CHECKING:
     import pandas
 
 
-class GateResult(Shown):
+class GateResult(Displayable):
     """What `bench.gate` found: an outcome, and a verdict for each rule of the policy."""
 
     def __init__(self, report: GateReport) -> None:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, overload
 from bench.base.errors import BenchError, UsageError
 from bench.base.paths import expand_path, results_folder
 from bench.base.plugins import function
-from bench.evaluation.external import open_result
+from bench.evaluation.opening import open_result
 from bench.results.failures import result_to_dict
 from bench.results.manifest import Metrics
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import StoredResult
 from bench.results.units import judged_sample
 from bench.show.numbers import format_fixed, interval, several
-from bench.show.objects import SHOWN, Shown, frame, pandas_module
+from bench.show.objects import SHOWN, Displayable, frame, pandas_module
 from bench.show.tables import Table, table_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _COLUMNS = ("mean", "low", "high", "n", "tie_low", "tie_expected", "tie_high", "
 _PARTS = ("within", "between", "error", "share")
 
 
-class Result(Shown):
+class Result(Displayable):
     """A stored result of one method on one dataset.
 
     `bench.run`, `bench.score` and `bench.load_result` give one. What it shows is read from its files, which are
@@ -216,7 +216,7 @@ class Result(Shown):
         return [table_of(("metric", "mean", "95% interval"), rows, title, [*notes, f"stored in {self.folder}"])]
 
 
-class Results(Shown, Sequence[Result]):
+class Results(Displayable, Sequence[Result]):
     """What `bench.run` gives for a list of methods or of datasets: a sequence of `Result`.
 
     Examples:

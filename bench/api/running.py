@@ -88,7 +88,7 @@ def run(
         ['bm25(k1=1.5)', 'random']
     """
     check_choice("overwrite", overwrite, Overwrite)
-    chosen = vars(check_settings(settings))
+    chosen = check_settings(settings).non_defaults()
     several = isinstance(method, list | tuple) or isinstance(dataset, list | tuple)
     datasets = _wrap_in_list(dataset)
     specs = list(dict.fromkeys(method_spec(each) for each in _wrap_in_list(method)))

@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from traceback import walk_tb
 
+from bench.base.secrets import mask
+
 DISTRIBUTION = "tool-retrieval-bench"
 
 #: Modules that the base installation does not bring, and the extra that does.
@@ -49,8 +51,6 @@ class BenchError(Exception):
     exit_code = 1
 
     def __init__(self, *args: object) -> None:
-        from bench.base.secrets import mask  # which has errors of its own
-
         super().__init__(*(mask(arg) if isinstance(arg, str) else arg for arg in args))
 
     def _render_traceback_(self) -> list[str]:

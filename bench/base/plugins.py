@@ -15,6 +15,7 @@ A folder that adds to bench has a `plugin.toml`:
     tools-page = "mine.page:of_tools"
 
 Folders of bench such as `bench/lab`, `bench/choices` and `leaderboard` have the file, and bench works without them.
+The file of `bench` itself has the functions that rooms below the Python API ask for.
 Another package names the one of its packages that holds its file by an entry point of the group `bench.base.plugins`:
 
     [project.entry-points."bench.base.plugins"]
@@ -69,7 +70,8 @@ class Plugin:
 @cache
 def plugins() -> tuple[Plugin, ...]:
     """All that are plugged in: those of bench itself, then those of other packages."""
-    built_in = [path.parent for place in bench.__path__ for path in sorted(Path(place).glob(f"*/{FILE}"))]
+    places = [Path(place) for place in bench.__path__]
+    built_in = [path.parent for place in places for path in (*place.glob(FILE), *sorted(place.glob(f"*/{FILE}")))]
     return tuple(_read(folder) for folder in dict.fromkeys([*built_in, *_of_packages()]))
 
 

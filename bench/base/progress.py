@@ -131,13 +131,3 @@ class Retelling:
             self._stages[report.stage][1].advance(report.amount or 0)
         else:
             self._stages.pop(report.stage)[0].close()
-
-
-class WithoutNotes:
-    """Stages alone, where a note for each of a hundred results would bury a report."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.stage = progress.stage
-
-    def note(self, message: str) -> None:
-        pass

@@ -1,9 +1,9 @@
 """Keys and tokens that this process knows, kept out of everything that is written or printed.
 
-What reads a key says so with `keep`. What users write (specs, names, files of theirs) passes `refuse` before anything
-runs. What comes from outside passes `mask` at the door, before it is parsed and after, since JSON can spell a text in
-several ways, and before it is cut, since a half of a key is not found; error messages pass it when they are made, and
-all that is printed passes it once more.
+What reads a key says so with `keep`. What users write (specs, names, files of theirs) passes `bench.base.keys.refuse`
+before anything runs. What comes from outside passes `mask` at the door, before it is parsed and after, since JSON can
+spell a text in several ways, and before it is cut, since a half of a key is not found; error messages pass it when they
+are made, and all that is printed passes it once more.
 
 **What is a key.** What a program gives to `keep`; the value of a variable that a `token=` names; and the value of any
 environment variable whose name ends in one of `ENDINGS`. White space around a value is no part of it. Values of less
@@ -22,49 +22,29 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, quote_plus, unquote, unquote_plus
+from urllib.parse import quote, quote_plus
 
 import bench
-from bench.base.errors import UsageError
-from bench.base.paths import data_folder
 
 MASK = "[the key]"
 #: Shorter ones are placeholders such as `none` and `EMPTY`, which are also words of ordinary texts.
 SHORTEST = 8
 #: Programs that bench starts get its environment, and may say what they find there, whether or not bench reads it.
 ENDINGS = ("KEY", "TOKEN", "SECRET", "PASSWORD")
-#: Addresses of endpoints, which are stored with their replies.
-_STORED = ("BENCH_LLM_URL", "BENCH_EMBEDDING_URL", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
-#: Names of variables as they are usually written; else what stands in place of a name may be the key itself.
-_USUAL_NAME = re.compile(r"[A-Z]+(_[A-Z0-9]+)*")
 _QUOTES = re.compile(r"[\"'\\]")
 #: So few signs of a secret tell nothing.
 _HARMLESS = 3
 
 _kept: set[str] = set()
 _public: set[str] = set()
+#: What finds the folders whose files have public names.
+_public_folders: list[Callable[[], Path]] = []
 
 
 def keep(secret: str) -> None:
     """Remember a secret, which `mask` takes out from now on; blanks and line ends around it are no part of it."""
     if len(secret.strip()) >= SHORTEST:
         _kept.add(secret.strip())
-
-
-def keep_variable(name: str) -> str:
-    """The name of an environment variable, as a parameter `token` has it; its value is a secret from now on.
-
-    Raises:
-        UsageError: it is not set and does not look like a name, so it may be the key itself.
-    """
-    keep(os.environ.get(name, ""))
-    if name not in os.environ and len(name) >= SHORTEST and not _USUAL_NAME.fullmatch(name):
-        keep(name)
-        raise UsageError(
-            "the parameter 'token' takes the name of an environment variable, and there is none of the name that it "
-            "has; if it is the key itself, put it into a variable, and give token=VARIABLE."
-        )
-    return name
 
 
 def publish(names: Iterable[str]) -> None:
@@ -74,29 +54,9 @@ def publish(names: Iterable[str]) -> None:
         _public.update(value for value in values if value in text)
 
 
-def refuse(where: str, *texts: str) -> None:
-    """Refuse what would be stored and holds a key; the addresses of endpoints in the environment are looked at too.
-
-    Args:
-        where: what the texts are, for the sentence.
-        texts: what users wrote.
-
-    Raises:
-        UsageError: a text holds a key, however it is written; the sentence has the name of its variable.
-    """
-    secrets = _kept | _values()
-    addresses = (f"{name}={os.environ[name]}" for name in _STORED if name in os.environ)
-    for text in (*texts, *addresses) if secrets else ():
-        for reading in _readings(text):
-            for secret in secrets:
-                if any(spelling in reading for spelling in _spellings(secret)):
-                    before, _, after = mask(reading).partition(MASK)
-                    name = next((name for name, value in os.environ.items() if value.strip() == secret), "")
-                    whose = f"the value of the environment variable {name}" if name else "a key that bench was given"
-                    raise UsageError(
-                        f"{where} holds {whose} ({before[-30:]}{MASK}{after[:10]}), which would be stored; give a "
-                        "service token=VARIABLE, let a program read the variable, or unset it if it holds no key."
-                    )
+def publish_names_in(find: Callable[[], Path]) -> None:
+    """The names of what is in a folder are no keys. It is found when it is asked for: the environment may name it."""
+    _public_folders.append(find)
 
 
 def mask_streams() -> None:
@@ -128,24 +88,23 @@ def _is_known_here(value: str) -> bool:
         return True
     rooms = [*(Path(place, room) for place in bench.__path__ for room in ("methods", "datasets"))]
     names = (value, value.replace("-", "_"), value.replace("-", "_") + ".py")
-    places = [room / name for room in (*rooms, data_folder() / "datasets") for name in names]
+    places = [room / name for room in (*rooms, *(find() for find in _public_folders)) for name in names]
     # A file below `/root` need not be readable.
     return any(map(os.path.exists, (path, *places))) or (path.is_absolute() and Path(*path.parts[:2]).is_dir())
 
 
-def _readings(text: str) -> set[str]:
-    """A text as it is, with what a URL quotes, and as a shell reads it."""
-    once = unquote(text)
-    return {text, once, unquote(once), unquote_plus(text), _QUOTES.sub("", text)}
+def known_secrets() -> set[str]:
+    """All that `keep` was given, and the keys in the environment."""
+    return _kept | _values()
 
 
 def _all_spellings() -> list[str]:
     """All spellings of all secrets; the longest first, as one may hold another."""
-    return sorted({text for secret in _kept | _values() for text in _spellings(secret)}, key=len, reverse=True)
+    return sorted({text for secret in known_secrets() for text in spellings(secret)}, key=len, reverse=True)
 
 
 @lru_cache(maxsize=64)
-def _spellings(secret: str) -> frozenset[str]:
+def spellings(secret: str) -> frozenset[str]:
     """How a secret may be written: as it is, on one line, in JSON, Python, an address, HTML, and in base64.
 
     The last with whatever around it, as in `user:secret`.

@@ -1,1 +1,1 @@
-"""Choices of a language model: shown the tools that a method ranked first, does it call the right ones?"""
+"""Choices of a language model: given the tools that a method ranked first, does it call the right ones?"""

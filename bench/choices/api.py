@@ -1,4 +1,4 @@
-"""`bench.choose`: does a language model, shown the first tools of a method, call the right ones?"""
+"""`bench.choose`: does a language model, given the first tools of a method, call the right ones?"""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ def choose(
     """Let a language model choose among the tools that stored results have ranked. The same as `bench choose`.
 
     The model is first calibrated on the same queries: it is shown the gold among other tools. Choices are results:
-    stored, journalled, and not made twice.
+    stored, journalled, and not repeated.
 
     Args:
         rankings: a result, or the name of a stored one, or a list of these.
         model: the language model, as in `llm=SPEC`.
         shown: how many tools it is shown; several numbers for several runs.
-        arms: what it is shown: the first tools (`retrieved`), the gold alone (`gold`), the whole `library`, a random
-            `sample` of it with the gold, the first tools with the gold put in (`with-gold`), or without it
+        arms: what it is shown: the first tools (`retrieved`), the gold alone (`gold`), the whole `library`, a
+            random `sample` of it with the gold, the first tools with the gold inserted (`with-gold`), or removed
             (`without-gold`).
-        form: how it is asked: the provider's tool `calls`, a `json` object of names, or `names`, one on each line.
+        form: how it answers: the provider's tool `calls`, a `json` object of names, or `names`, one per line.
         limit: ask only so many queries of each result.
-        budget: the most to spend, in the currency of `BENCH_LLM_PRICE`.
-        price: a model of the table of prices by which costs are told; the model's own prices if None.
+        budget: maximum cost, in the currency of `BENCH_LLM_PRICE`.
+        price: a model in the table of prices, to report costs at its prices; by default the model's own.
         results: the folder of results; `$BENCH_RESULTS` or `results` if None.
 
     Raises:
-        UsageError: an unknown name, a ranking that no method makes again, or a wrong argument.
-        UnavailableError: the model cannot be asked, or the budget is spent; what was answered is kept.
+        UsageError: an unknown name, a ranking that no method reproduces, or a wrong argument.
+        UnavailableError: the model cannot be called, or the budget is spent; answers so far are kept.
 
     Examples:
         >>> choices = bench.choose("bm25@starter", "my-model", shown=[1, 5])  # doctest: +SKIP

@@ -77,7 +77,7 @@ def command(
     """
     from bench.api.results import Result
     from bench.choices.api import choose
-    from bench.results.finding import find_result
+    from bench.lookup.finding import find_result
 
     folder = results or results_folder()
     with config_context(progress=progress(quiet)):

@@ -1,4 +1,7 @@
-"""What choices cost in money: for 100 queries, and of a search against the whole library in a cached prompt."""
+"""The cost of choices: per 100 queries, and of a search compared with the whole library in a cached prompt.
+
+The report and the page of choices use it.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +14,21 @@ from typing import Any
 import numpy as np
 
 from bench.choices.outcomes import Replies
+from bench.choices.prices import listed_price, price_table
 from bench.evaluation.plan import Plan
 from bench.models.llm.local import is_file_model
-from bench.models.llm.prices import listed_price, price_table
 from bench.models.llm.settings import Price, chat_settings
 from bench.results.store import StoredResult
 
-#: The share of requests whose prompt is found in the cache, where a reader is told of one.
+#: The assumed share of requests whose prompt is in the cache, for reports.
 HIT_SHARE = 0.9
-#: Tokens of a reply, for an estimate.
+#: Tokens of a reply in an estimate.
 _REPLY = 40
 
 
 @dataclass(frozen=True)
 class Priced:
-    """Prices, and where they are from."""
+    """Prices and their source."""
 
     price: Price
     told: dict[str, str]
@@ -35,11 +38,11 @@ class Priced:
 
 
 def priced_model(model: str, named: str | None = None) -> Priced | None:
-    """The prices of the model that is named, else those of the environment, else of the model's own row of the table.
+    """The prices of the named model, else those of the environment, else of the model's own row in the table.
 
     Args:
         model: the language model that chooses.
-        named: a model of the table of prices (`bench.models.llm.prices`).
+        named: a model in the table of prices (`bench.choices.prices`).
 
     Returns:
         None for a model without a known price.
@@ -58,7 +61,7 @@ def priced_model(model: str, named: str | None = None) -> Priced | None:
 
 
 def estimate(sources: Sequence[StoredResult], plans: Sequence[Plan], price: Priced | None) -> str:
-    """What is about to be asked, at most: calls, tokens of the definitions, and their cost where prices are known."""
+    """An upper bound of what will be asked: calls, tokens of the definitions, and their cost if prices are known."""
     known = {source.manifest.dataset.spec: source for source in sources}
     calls = tokens = 0.0
     for plan in plans:
@@ -79,25 +82,25 @@ def cost_of_100(tokens: tuple[float, float, float], price: Price) -> float:
     """The price of 100 queries.
 
     Args:
-        tokens: mean input, cached and output tokens of one, as `Summary.tokens` has them.
-        price: for a token.
+        tokens: mean input, cached and output tokens per query, as in `Summary.tokens`.
+        price: per token.
     """
     given, cached, made = tokens
     return 100 * price.of(given, made, cached)
 
 
 def tokens_per_byte(choices: Iterable[Replies], sizes: Mapping[str, int]) -> float | None:
-    """Input tokens for each byte of the definitions in a model's prompts, as the model's endpoint counts them.
+    """Input tokens per byte of the definitions in a model's prompts, as counted by the model's endpoint.
 
-    Prompts for one request differ in their tools alone: this is the slope of input tokens on bytes within requests
-    (least squares with an intercept for each request).
+    Prompts for one request differ only in their tools: this is the slope of input tokens over bytes within requests
+    (least squares with an intercept per request).
 
     Args:
-        choices: choices of one model, asked in one form, on one dataset.
+        choices: choices of one model, in one form, on one dataset.
         sizes: tool id -> bytes of its definition.
 
     Returns:
-        None where no request was put to the model with definitions of several sizes.
+        None if no request was put to the model with definitions of several sizes.
     """
     prompts = defaultdict(list)
     for replies in choices:
@@ -113,13 +116,13 @@ def tokens_per_byte(choices: Iterable[Replies], sizes: Mapping[str, int]) -> flo
 
 @dataclass(frozen=True)
 class CachedBreakEven:
-    """A search that shows k tools in a prompt of its own, against the whole library at the head of every prompt.
+    """A search that shows k tools in its own prompt, compared with the whole library at the start of every prompt.
 
-    The definitions of the library are the same each time, so that a cache can hold them: a hit reads them at the price
-    of cached input, a miss writes them. They are not cached where that costs more than plain input. The request and the
-    instructions come after them, and are paid in full by both, as is the output. Left out are the call that makes the
-    search, what it costs to run it, and that a model answers differently in front of more tools. All tokens are those
-    of one count.
+    The definitions of the library are the same each time, so a cache can store them: a hit reads them at the price of
+    cached input, a miss writes them. They are not cached if that costs more than plain input. The request and the
+    instructions come after them, and both variants pay them in full, as they do the output. Left out are the call that
+    makes the search, the cost of running it, and the effect of more tools on the model's answers. All tokens come from
+    one count.
 
     Attributes:
         shown: tokens of the definitions that the search shows.
@@ -127,8 +130,8 @@ class CachedBreakEven:
         tools: number of all tools.
         rest: tokens of request and instructions.
         output: tokens of the reply.
-        price: for a token.
-        hit_share: share of the requests whose library is found in the cache.
+        price: per token.
+        hit_share: share of the requests whose library is in the cache.
     """
 
     shown: float
@@ -141,7 +144,7 @@ class CachedBreakEven:
 
     @property
     def _library_token(self) -> float:
-        """What a token of the library costs."""
+        """The cost of a token of the library."""
         price = self.price
         read = price.input if price.cached is None else price.cached
         written = price.input if price.written is None else price.written
@@ -149,24 +152,24 @@ class CachedBreakEven:
 
     @property
     def search_cost(self) -> float:
-        """Of one query with a search."""
+        """Cost of a query with a search."""
         return self.price.of(self.shown + self.rest, self.output)
 
     @property
     def library_cost(self) -> float:
-        """Of one query with the whole library."""
+        """Cost of a query with the whole library."""
         return self.library * self._library_token + self.price.of(self.rest, self.output)
 
     @property
     def from_tools(self) -> int | None:
-        """The least number of tools of the library's mean size with which a search is cheaper.
+        """The smallest number of tools of the library's mean size for which a search is cheaper.
 
-        tokens(shown) p(input) < n tokens(one tool) p(library). None where the library costs nothing at any size.
+        tokens(shown) p(input) < n tokens(one tool) p(library). None if the library costs nothing at any size.
         """
         one = self.library / self.tools * self._library_token if self.tools else 0.0
         if one <= 0:
             return None
-        # A hair below a whole number is that number: prices are decimal.
+        # Round a hair below a whole number up to it: prices are decimal.
         return math.floor(round(self.shown * self.price.input / one, 9)) + 1
 
     def to_dict(self) -> dict[str, Any]:

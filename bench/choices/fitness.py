@@ -1,8 +1,8 @@
 """Calibration: is a language model fit to judge rankings by its choices?
 
-Before the choices of a model say anything about retrievers, the model has to choose by what the tools say. It is shown
-the gold among other tools, in an order drawn anew for each query: if it does not find the gold more often than a draw
-of as many tools would, or if its success depends on where the gold stands, its choices measure the model and not the
+Before a model's choices say anything about retrievers, the model must choose by the tools' descriptions. It is shown
+the gold among other tools, in a new random order for each query: if it does not find the gold more often than random
+draws of as many tools, or if its accuracy depends on the gold's position, its choices measure the model and not the
 retriever. `bench choose` runs the calibration first; the site reads it from stored results.
 """
 
@@ -24,39 +24,40 @@ from bench.stats.bootstrap import bca_intervals
 from bench.stats.bounded import SHARE
 from bench.stats.noninferiority import enough_units
 
-#: A part of a calibration, by what the gold is shown among: random tools, hard ones, the same hard ones in another
+#: The parts of a calibration, by what the gold is shown with: random tools, hard ones, the same hard ones in another
 #: order, or nothing.
 Part = Literal["random", "hard", "reordered", "alone"]
-#: The parts in the order in which they are read, and what tables call them.
+#: The parts in order, and their names in tables.
 AMONG: dict[Part, str] = {
     "random": "random tools",
     "hard": "hard tools",
     "reordered": "hard, reordered",
     "alone": "nothing else",
 }
-#: So many tools are shown, and the hard ones twice (random ones would be drawn anew).
+#: Number of shown tools; the hard ones are shown twice (random ones would be drawn anew).
 CALIBRATION_TOOLS, CALIBRATION_REPEATS = 5, 2
-#: The permutations of the test of positions, and the level at which it speaks.
+#: Number of permutations in the test of positions, and its significance level.
 PERMUTATIONS = 10_000
 LEVEL = 0.01
-#: Success depends on the position if the spread between the best and the worst is more than so much of the mean.
+#: Accuracy depends on the position if the spread between the best and the worst exceeds this share of the mean.
 SPREAD = 0.5
 _SEED = 0
 
 
 @dataclass(frozen=True)
 class Fitness:
-    """How a model chooses where the gold is known to be shown.
+    """A model's choices when the gold is shown.
 
     Attributes:
-        n: queries with gold, all of it shown, and a reply, be it one of which nothing can be used.
+        n: queries whose gold was all shown, with a reply, even an unusable one.
         hit: share of them in which a gold tool was called.
-        above_chance, low, high: mean of the success less that of as many tools drawn from the shown ones, with its 95%
-            interval by units; the ends are None for too few units.
-        positions: share of successes by the position of the gold tool, over queries with one; `at_position` queries.
+        above_chance, low, high: mean accuracy minus that of random draws of as many shown tools, with its 95%
+            interval by units; the ends are None with too few units.
+        positions: accuracy by the position of the gold tool, over queries with one gold tool; `at_position` counts
+            these.
         position_p: p-value of the permutation test of no difference between positions; None without two positions.
-        unknown, unreadable: queries with a call of a name that was not shown, and without a readable reply.
-        same: share of queries with the same set of tools when asked the same again; None of a run without repeats.
+        unknown, unreadable: number of queries with a call of a name that was not shown, and without a readable reply.
+        same: share of queries with the same set of tools when asked again; None for a run without repeats.
     """
 
     n: int
@@ -74,28 +75,27 @@ class Fitness:
 
     @property
     def faults(self) -> list[str]:
-        """Why the model is not fit to judge, in sentences without a full stop; empty if it is."""
+        """Why the model is not fit to judge, in sentences without a full stop; empty if it is fit."""
         told = []
         if not self.decided:
-            told.append("too few groups of queries decide nothing")
+            told.append("too few query groups to decide")
         elif self.low is None or self.low <= 0:
             told.append("it does not find the gold more often than chance")
         seen = [share for share, count in zip(self.positions, self.at_position, strict=True) if count]
         hangs = self.position_p is not None and self.position_p < LEVEL
         if hangs and max(seen) - min(seen) > SPREAD * self.hit:
-            told.append(f"its success hangs on the position of the gold ({min(seen):.2f} to {max(seen):.2f})")
+            told.append(f"its accuracy depends on the gold's position ({min(seen):.2f} to {max(seen):.2f})")
         return told
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """How a model chooses on a dataset where the gold is shown.
+    """A model's choices on a dataset when the gold is shown.
 
     Attributes:
-        tests: by part, those that were asked.
-        same_reordered: the share of queries with the same choice in another order of the hard tools; None if that was
-            not asked.
-        definitions: tool id -> tokens of its definition in a prompt of the model; empty where they are not known.
+        tests: by part, those that were run.
+        same_reordered: share of queries with the same choice after reordering the hard tools; None if that was not run.
+        definitions: tool id -> tokens of its definition in the model's prompts; empty if unknown.
     """
 
     tests: Mapping[Part, Fitness]
@@ -104,12 +104,12 @@ class Calibration:
 
     @property
     def faults(self) -> list[str]:
-        """Why the model is not fit to judge on this dataset; empty if it is."""
+        """Why the model is not fit to judge on this dataset; empty if it is fit."""
         test = self.tests.get("random")
         return ["it was not calibrated on these queries"] if test is None else test.faults
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it but the definitions, for JSON."""
+        """Everything except the definitions, for JSON."""
         tests: dict[str, Any] = {part: {**asdict(test), "faults": test.faults} for part, test in self.tests.items()}
         return {**tests, "same_reordered": self.same_reordered, "faults": self.faults}
 
@@ -117,14 +117,14 @@ class Calibration:
 def position_test(position: NDArray[np.int64], hit: NDArray[np.float64], seed: int = _SEED) -> float | None:
     """p-value of the hypothesis that success does not depend on the position of the gold.
 
-    Positions are drawn for each query independently of all else, so that every assignment of them to the queries was as
-    likely: an exact permutation test, also where queries depend on each other. The statistic is the variance between
+    Positions are drawn independently for each query, so every assignment of them to the queries was equally likely:
+    this is an exact permutation test even if queries depend on each other. The statistic is the variance between
     positions, weighted by their queries.
 
     Args:
         position: (queries,) from 0.
         hit: (queries,) 1 for a success, else 0.
-        seed: of the permutations.
+        seed: seed of the permutations.
 
     Returns:
         (1 + permutations at least as extreme) / (1 + permutations); None with fewer than two positions.
@@ -145,10 +145,10 @@ def position_test(position: NDArray[np.int64], hit: NDArray[np.float64], seed: i
 
 
 def fitness(result: StoredResult) -> Fitness:
-    """How the model of a choice with planted gold chooses.
+    """Test the model of a choice with inserted gold.
 
     Raises:
-        BenchError: as of `read_replies`.
+        BenchError: as in `read_replies`.
     """
     replies = read_replies(result)
     one = result.of_repeat()
@@ -199,7 +199,7 @@ def fitness(result: StoredResult) -> Fitness:
 def _positions(
     result: StoredResult, queries: list[str], shown: list[list[str]], rows: list[int]
 ) -> tuple[NDArray[np.int64], list[int]]:
-    """(queries,) the position among the shown tools of the only gold tool of each of these rows, and which they are."""
+    """(queries,) the position of the only gold tool among the shown tools, for these rows, and the rows."""
     ranked: dict[str, list[str]] = {}
     for query, tool in zip(result.run["query_id"].to_pylist(), result.run["tool_id"].to_pylist(), strict=True):
         ranked.setdefault(query, []).append(tool)

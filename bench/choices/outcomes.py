@@ -1,7 +1,7 @@
-"""What became of each query of a choice of a language model among retrieved tools (`methods/choose.py`).
+"""The outcome of each query in a language model's choice among retrieved tools (`methods/choose.py`).
 
-A choice is a result like any other: the shown tools are its ranking, the called ones its recommended set. This reads
-from the stored values alone why a choice is not the gold set, for the report and the page.
+A choice is a result like any other: the shown tools are its ranking, the called ones its recommended set. This module
+derives from the stored values alone why a choice is not the gold set, for the report and the page.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.bounded import SHARE
 
-#: Exactly one for each query, the first that is true.
+#: Exactly one per query, the first that applies.
 Outcome = Literal[
     "failed",
     "filtered",
@@ -42,7 +42,7 @@ Outcome = Literal[
     "wrong tools too",
     "wrong tools",
 ]
-#: All of them, and what they mean, for readers.
+#: All of them, with explanations for readers.
 MEANINGS: dict[Outcome, str] = {
     "failed": "the endpoint gave no reply, or the search failed",
     "filtered": "the model refused, or a content filter withheld or cut the reply",
@@ -56,7 +56,7 @@ MEANINGS: dict[Outcome, str] = {
     "wrong tools too": "all gold was shown and called, and other tools as well",
     "wrong tools": "all gold was shown; other tools were called, and not all gold tools",
 }
-#: What tables and bars add up.
+#: The groups of tables and bars.
 GROUPS: dict[str, tuple[Outcome, ...]] = {
     "right": ("right",),
     "not retrieved": ("not retrieved",),
@@ -65,29 +65,29 @@ GROUPS: dict[str, tuple[Outcome, ...]] = {
     "no usable reply": ("failed", "unreadable", "unknown name"),
     "filtered": ("filtered",),
 }
-#: Those of queries without a choice.
+#: Outcomes of queries without a choice.
 UNANSWERED: frozenset[Outcome] = frozenset({*GROUPS["no usable reply"], *GROUPS["filtered"]})
 
-#: What may be wrong with a reply (`methods/choose.py`); of the first ones nothing may be left.
+#: Possible faults of a reply (`methods/choose.py`); with the first ones, nothing usable may be left.
 Fault = Literal["unreadable", "call in text", "cut short", "unknown name", "arguments", "filtered"]
 FAULTS: tuple[Fault, ...] = get_args(Fault)
 _UNREADABLE = frozenset(FAULTS[:3])
-#: Those that are counted beside the outcomes: a reply may have them and yet call the right tools.
+#: Faults that are counted besides the outcomes: such a reply may still call the right tools.
 BESIDE = {"unknown name": "unknown names", "arguments": "wrong arguments"}
-#: `recall@100` is over the whole ranking of a choice, which holds the shown tools.
+#: `recall@100` covers the whole ranking of a choice, which contains the shown tools.
 _SHOWN_RECALL, _CHOSEN_RECALL, _PRECISION = "recall@100", "set_recall", "set_precision"
 
 
 class ChoiceNote(Record):
-    """What a choice tells of one query.
+    """The record of one query's choice.
 
     Attributes:
-        shown: ids of the shown tools, in the order in which they were shown.
-        called: the names that it called, as it wrote them; the first ones.
-        faults: what was wrong with the reply.
-        input_tokens, cached_tokens, output_tokens: as the endpoint counted them; cached ones are among the input.
-        estimated: it counted none, or absurdly: they are upper bounds.
-        seconds: how long the reply took; null in replays of journals that lack it.
+        shown: ids of the shown tools, in display order.
+        called: the first names that it called, as written.
+        faults: faults of the reply.
+        input_tokens, cached_tokens, output_tokens: as counted by the endpoint; cached ones are part of the input.
+        estimated: the endpoint counted none, or implausibly: the numbers are upper bounds.
+        seconds: duration of the reply; null in replays of journals without it.
         failed: why there was no reply.
     """
 
@@ -104,15 +104,15 @@ class ChoiceNote(Record):
 
 @dataclass(frozen=True)
 class Summary:
-    """What the replies of a result come to.
+    """Totals over the replies of a result.
 
     Attributes:
         accuracy: share of right choices among all queries, with its 95% interval by units.
-        counts: how many queries had each outcome, those that none had included.
-        faults: in how many replies each fault was, also beside tools that count.
-        tokens: mean input, cached and output tokens of the queries that the model answered; zeros without any.
-        estimated: of how many answers the tokens are upper bounds, since the endpoint counted none.
-        seconds: median time of a reply; None where no time is known.
+        counts: number of queries with each outcome, zeros included.
+        faults: number of replies with each fault, also beside usable tools.
+        tokens: mean input, cached and output tokens of the answered queries; zeros without any.
+        estimated: number of answers whose tokens are upper bounds, because the endpoint counted none.
+        seconds: median duration of a reply; None if unknown.
     """
 
     accuracy: MetricValue
@@ -123,7 +123,7 @@ class Summary:
     seconds: float | None
 
     def groups(self) -> dict[str, int]:
-        """How many queries each of the `GROUPS` of outcomes has."""
+        """The number of queries in each of the `GROUPS` of outcomes."""
         return {name: sum(self.counts[outcome] for outcome in outcomes) for name, outcomes in GROUPS.items()}
 
 
@@ -133,11 +133,11 @@ class Replies:
 
     Attributes:
         queries: their ids.
-        outcomes: one for each.
-        notes: one for each; None for a query that was not put to the model.
+        outcomes: one per query.
+        notes: one per query; None for a query that was not put to the model.
         units: (queries,) the unit of independence of each.
-        choice: the metric of that name, as it is stored, over all repeats; None where another choice than the gold is
-            right by design, and in results that lack it.
+        choice: the metric of that name, as stored, over all repeats; None if another choice than the gold is right
+            by design, and in results without it.
     """
 
     queries: list[str]
@@ -148,7 +148,7 @@ class Replies:
 
     @cached_property
     def summary(self) -> Summary:
-        """What they come to."""
+        """Their totals."""
         answers = self._answers
         rows = [(note.input_tokens, note.cached_tokens, note.output_tokens) for note in answers]
         given, cached, made = np.mean(rows or [(0, 0, 0)], axis=0).tolist()
@@ -183,19 +183,19 @@ class Replies:
         return MetricValue(mean=float(self.right.mean()), low=low, high=high, n=len(self.right))
 
     def mean_shown(self, sizes: Mapping[str, float]) -> float:
-        """Mean size of all tools shown for a query that the model answered, by the size of each tool; 0 without any."""
+        """Mean size of all tools shown for an answered query, by the size of each tool; 0 without any."""
         return float(np.mean([sum(sizes[tool] for tool in note.shown) for note in self._answers] or [0.0]))
 
 
 def read_replies(result: StoredResult) -> Replies:
-    """The choices of a result; of one with repeats, those of the first.
+    """The choices of a result; with repeats, those of the first.
 
     Raises:
-        UsageError: it is no choice.
-        ResultError: its notes are missing, damaged, or of other queries.
+        UsageError: it is not a choice.
+        ResultError: its notes are missing, damaged, or about other queries.
     """
     if not is_choice(result):
-        raise UsageError(f"{result.label} is no choice of a language model; `bench choose` makes them.")
+        raise UsageError(f"{result.label} is not a choice of a language model; `bench choose` makes them.")
     one = result.of_repeat()
     table = one.per_query
     ids: list[str] = table["query_id"].to_pylist()
@@ -210,7 +210,7 @@ def read_replies(result: StoredResult) -> Replies:
     for i, note in enumerate(notes):
         outcome: Outcome
         if note is None and failed[i]:
-            # Nothing was found that could be shown. Without gold that would be right, unless the search failed.
+            # Nothing was found to show. Without gold that is right, unless the search failed.
             outcome = "not retrieved" if n_gold[i] else "failed"
         elif note is not None and note.failed:
             outcome = "filtered" if "filtered" in note.faults else "failed"
@@ -221,7 +221,7 @@ def read_replies(result: StoredResult) -> Replies:
         elif not n_gold[i] or left_out:
             outcome = "called without need" if sizes[i] else "right"
         elif recall[i] < 1 and (shown.tools is not None or shown.arm == "gold"):
-            # Where all tools are shown, the ranking is cut at its depth.
+            # If all tools are shown, the ranking is cut at its depth.
             outcome = "not retrieved"
         elif sizes[i] == 0:
             outcome = "abstained"
@@ -250,4 +250,4 @@ def _notes(result: StoredResult, ids: list[str]) -> list[ChoiceNote | None]:
     except ValidationError as error:
         raise ResultError(f"a note of {result.label} is not valid ({first_fault(error)}); run it again.") from None
     except (ValueError, RecursionError):
-        raise ResultError(f"a note of {result.label} is no JSON; run it again.") from None
+        raise ResultError(f"a note of {result.label} is not JSON; run it again.") from None

@@ -1,8 +1,8 @@
-"""The page of choices: for each dataset, by who chooses and how it is asked.
+"""The page of choices: for each dataset, by model and settings.
 
-A choice orders tools by the calls of a model, and some of its arms know the gold. So it is on no board of retrieval:
-its own numbers are the share of right choices, and what became of the others. The build of the site asks for
-`choice_board` by name, and finds `PAGE`.
+A choice orders tools by a model's calls, and some of its arms know the gold, so it is on no retrieval board. Its own
+numbers are the share of right choices and the outcomes of the others. The build of the site requests `choice_board` by
+name, and finds `PAGE`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bench.leaderboard.boards.board import Board, Rejected, Row
 from bench.leaderboard.boards.names import method_name
 from bench.leaderboard.boards.standings import RankedSystems, rank_systems
 from bench.leaderboard.pages import charts
-from bench.leaderboard.pages.registry import ChoiceBoard, Content, Page
+from bench.leaderboard.pages.registry import ChoiceBoard, Page, SiteData
 from bench.leaderboard.pages.rendering import anchor, picture
 from bench.results.choices import ShownTools, shown_tools
 from bench.results.costs import money_per_query
@@ -37,7 +37,7 @@ from bench.stats.noninferiority import FEWEST_UNITS
 
 PATH = "choices.html"
 _FORMS = {"calls": "tool calls", "json": "a JSON object of names", "names": "one name on each line"}
-#: No reply has more tokens or takes more seconds; notes may come from strangers.
+#: Maximum tokens and seconds of a reply; notes are untrusted.
 _MOST = 1e9
 
 
@@ -47,12 +47,12 @@ class ChoiceRow:
 
     Attributes:
         row: the result.
-        base: the method whose tools are shown, or what else is.
-        shown: how many tools; None for the whole library, and for the gold alone.
-        summary: what the replies come to.
-        cost: of 100 queries; None where no price is known.
-        same_as: the base of the row that shows the same tools for every query, so that this one is no evidence of its
-            own; empty where there is none.
+        base: the method whose tools are shown, or another source.
+        shown: number of tools; None for the whole library, and for the gold alone.
+        summary: totals of the replies.
+        cost: of 100 queries; None if no price is known.
+        same_as: the base of another row that shows the same tools for every query, so that this one is no separate
+            evidence; empty if there is none.
     """
 
     row: Row
@@ -64,20 +64,20 @@ class ChoiceRow:
 
     @property
     def name(self) -> str:
-        """What is shown to the model, as a chart names it."""
+        """What the model is shown, as a chart names it."""
         return self.base if self.shown is None else f"{self.base}, {self.shown}"
 
 
 @dataclass(frozen=True, eq=False)
 class PickerBoard:
-    """What a picker chose on the queries of a dataset.
+    """A picker's choices on the queries of a dataset.
 
     Attributes:
-        picker: who.
-        calibration: how it chooses where the gold is shown; without the hard tools in another order.
-        rows: best first, those that know the gold last; of an unfit picker by base and number of tools.
-        standing: tests and ranks of the rows that do not know the gold, but for those that repeat another one; None for
-            an unfit picker.
+        picker: the model with its settings.
+        calibration: its choices with known gold; without the hard tools in another order.
+        rows: best first, those that know the gold last; for an unfit picker by base and number of tools.
+        standing: tests and ranks of the rows that do not know the gold, without repeated ones; None for an unfit
+            picker.
     """
 
     picker: Picker
@@ -88,7 +88,7 @@ class PickerBoard:
 
 @dataclass(frozen=True, eq=False)
 class _Read:
-    """A result as it is read: `part` and `tested` of a part of a calibration."""
+    """A result in the calibration: its `part`, and `tested` for a part of a calibration."""
 
     picker: Picker
     row: ChoiceRow
@@ -98,13 +98,13 @@ class _Read:
 
 
 def choice_board(board: Board) -> tuple[ChoiceBoard, list[Rejected]]:
-    """What pickers chose.
+    """The pickers' choices on a board.
 
     Args:
         board: results that are choices (`bench.results.choices.is_choice`).
 
     Returns:
-        The choices; which results have notes that cannot be read, and are left out.
+        The choices, and the results with unreadable notes, which are left out.
     """
     read: dict[Picker, list[_Read]] = {}
     rejected = []
@@ -121,7 +121,7 @@ def choice_board(board: Board) -> tuple[ChoiceBoard, list[Rejected]]:
             read.setdefault(made.picker, []).append(made)
         else:
             rejected.append(Rejected(f"{board.name}, {row.id}", "its choices are of other queries."))
-    # The hard tools in another order are no picker, but a part of the calibration of one.
+    # The hard tools in another order are part of a picker's calibration, not another picker.
     reordered = {who.reordered for who in read if all(one.part == "hard" for one in read.get(who.reordered, ()))}
     pickers = [_picker_board(who, read[who], read.get(who.reordered, ())) for who in sorted(read.keys() - reordered)]
     return ChoiceBoard(board, f"{PATH}#{anchor(board.slug)}", pickers), rejected
@@ -133,7 +133,7 @@ def _read(row: Row) -> _Read:
     picker = Picker(str(given["llm"]), str(given["form"]), str(given["order"]), int(str(given["seed"])))
     part = _part_of_calibration(shown)
     if shown.tools is not None and not 0 < shown.tools <= _MOST:
-        raise ValueError(f"{shown.tools} is no number of tools.")
+        raise ValueError(f"{shown.tools} is not a number of tools.")
     summary = replies.summary
     if not all(number < _MOST for number in (summary.seconds or 0.0, *summary.tokens)):
         raise ValueError("its notes count more tokens or seconds than there can be.")
@@ -144,7 +144,7 @@ def _read(row: Row) -> _Read:
 
 
 def _part_of_calibration(shown: ShownTools) -> Part | None:
-    """Which part of a calibration a choice is (`calibration_plans`), in whatever order it shows the tools."""
+    """The part of a calibration that a choice is (`calibration_plans`), whatever the order of its tools."""
     if shown.arm == "gold":
         return "alone"
     if shown.arm != "with-gold" or shown.tools != CALIBRATION_TOOLS:
@@ -158,7 +158,7 @@ def _picker_board(picker: Picker, read: Sequence[_Read], reordered: Sequence[_Re
     hard = [one.row.row.result.of_repeat() for each in (read, reordered) for one in each if one.part == "hard"]
     tests = {part: found[part] for part in AMONG if part in found}
     calibration = Calibration(tests, same_choices(*hard) if len(hard) == 2 else None)
-    # The gold alone is an upper bound of the rows, too.
+    # The gold alone is also an upper bound of the rows.
     kept = _mark_repeated([one for one in read if one.part in {None, "alone"}])
     right = {one.row.row.id: one.replies.right for one in kept if not one.row.row.oracle and not one.row.same_as}
     standing, order = None, dict[str, int]()
@@ -176,7 +176,7 @@ def _picker_board(picker: Picker, read: Sequence[_Read], reordered: Sequence[_Re
 
 
 def _mark_repeated(read: Sequence[_Read]) -> list[_Read]:
-    """The same, each row that shows what another one shows marked with the first of them."""
+    """The same rows; those that show what an earlier one shows are marked with it."""
     bases: dict[tuple[object, ...], str] = {}
     marked = []
     for one in sorted(read, key=lambda one: (one.row.base.casefold(), one.row.row.id)):
@@ -186,7 +186,7 @@ def _mark_repeated(read: Sequence[_Read]) -> list[_Read]:
     return marked
 
 
-def _values(content: Content) -> dict[str, Any] | None:
+def _values(content: SiteData) -> dict[str, Any] | None:
     if not content.choices:
         return None
     retrieval = {board.slug for board in content.boards}
@@ -203,7 +203,7 @@ def _values(content: Content) -> dict[str, Any] | None:
 
 
 def _picker_values(choices: ChoiceBoard, made: PickerBoard) -> dict[str, Any]:
-    """What the template says of one picker."""
+    """The template's values for one picker."""
     place = anchor(f"{choices.board.slug} {made.picker}")
     bars = [(row.name, list(row.summary.groups().values())) for row in made.rows]
     return {
@@ -221,7 +221,7 @@ def _picker_values(choices: ChoiceBoard, made: PickerBoard) -> dict[str, Any]:
 
 
 def _how(picker: Picker) -> str:
-    """How a picker is asked, for a reader."""
+    """A picker's settings, for readers."""
     order = "in random order" if picker.order == "shuffled" else "in the order of the ranking"
     return f"{_FORMS.get(picker.form, picker.form)}, tools {order}" + (f", seed {picker.seed}" if picker.seed else "")
 

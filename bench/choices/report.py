@@ -1,4 +1,4 @@
-"""What the choices of a language model among ranked tools show: calibration, accuracy, outcomes, costs.
+"""Report of a language model's choices among ranked tools: calibration, accuracy, outcomes, costs.
 
 `bench.choose` returns it, and `bench choose` prints it.
 """
@@ -17,7 +17,7 @@ from bench.choices.runs import Choice
 from bench.results.failures import result_to_dict
 from bench.results.manifest import MetricValue
 from bench.show.numbers import money
-from bench.show.objects import Shown, frame
+from bench.show.objects import Displayable, frame
 from bench.show.tables import Table, mean_cell
 
 if TYPE_CHECKING:
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 _COLUMNS = ("method", "dataset", "arm", "shown", "queries", "accuracy", "low", "high", *MEANINGS)
 
 
-class Choices(Shown):
-    """What `bench.choose` found.
+class Choices(Displayable):
+    """The result of `bench.choose`.
 
     Attributes:
-        calibration: dataset -> how the model chooses where the gold is shown; `calibration[dataset].faults` says why it
-            is not fit to judge rankings there, and is empty if it is.
+        calibration: dataset -> the model's choices with known gold; `calibration[dataset].faults` says why it is
+            not fit to judge rankings there, and is empty if it is.
     """
 
     def __init__(self, calibration: Mapping[str, Calibration], choices: Sequence[Choice], price: Priced | None) -> None:
         self.calibration = dict(calibration)
         self._choices = choices
-        #: By which costs are told; None where none is known.
+        #: Prices for costs; None if unknown.
         self._price = price
 
     @property
@@ -47,7 +47,7 @@ class Choices(Shown):
 
     @cached_property
     def table(self) -> pandas.DataFrame:
-        """One row a choice: what was shown, the share of right choices with its 95% interval, and counts of outcomes.
+        """One row per choice: what was shown, the share of right choices with its 95% interval, and counts of outcomes.
 
         Raises:
             UnavailableError: pandas is not installed.
@@ -61,7 +61,7 @@ class Choices(Shown):
         return frame(rows, _COLUMNS)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything that was found, as `bench choose --json` prints it."""
+        """Everything, as in `bench choose --json`."""
         return {
             "prices": None if self._price is None else self._price.told,
             "calibration": {dataset: each.to_dict() for dataset, each in self.calibration.items()},
@@ -91,7 +91,7 @@ class Choices(Shown):
         return [table for _, table, _ in self.parts()]
 
     def parts(self) -> Iterator[tuple[str, Table, list[str]]]:
-        """Title, table, and sentences below it, part by part, for the terminal."""
+        """Title, table and notes of each part, for the terminal."""
         for dataset, calibration in self.calibration.items():
             verdict = f"NOT fit to judge: {'; '.join(calibration.faults)}" if calibration.faults else "fit to judge"
             again = f"the same choice in another order of the hard tools: {calibration.same_reordered:.2f} of queries"
@@ -111,7 +111,7 @@ class Choices(Shown):
         yield "", self._cost_table(), told
 
     def _accuracy_table(self) -> Table:
-        """One row a choice: the share of right ones, and looser ones."""
+        """One row per choice: the share of right ones, and looser measures."""
         metrics = {"set_hit": "a gold tool called", "set_pass": "all gold called"}
         if any("forbidden" in choice.result.metrics.metrics for choice in self._choices):
             metrics["forbidden"] = "a forbidden tool called"
@@ -135,7 +135,7 @@ class Choices(Shown):
         return table
 
     def _cost_table(self) -> Table:
-        """One row a choice: tokens, time and money; `~` where the endpoint counted the tokens of some replies only."""
+        """One row per choice: tokens, time and money; `~` if the endpoint counted tokens for some replies only."""
         guessed = any(choice.replies.summary.estimated for choice in self._choices)
         columns = ["method", "shown", "tokens in", "cached", "out", *["estimated"] * guessed, "seconds"]
         columns += ["cost of 100", "all tools, cached", "search cheaper from"] * (self._price is not None)
@@ -158,7 +158,7 @@ class Choices(Shown):
         return None if self._price is None else cost_of_100(choice.replies.summary.tokens, self._price.price)
 
     def _break_even(self, choice: Choice) -> CachedBreakEven | None:
-        """The search of a row against the whole library in a cached prompt; None without prices or counts of tokens."""
+        """The row's search compared with the whole library in a cached prompt; None without prices or token counts."""
         definitions = self.calibration[choice.source.manifest.dataset.spec].definitions
         if self._price is None or choice.arm != "retrieved" or not definitions:
             return None
@@ -168,7 +168,7 @@ class Choices(Shown):
 
 
 def _names(choice: Choice) -> tuple[str, str]:
-    """What was shown, and how many tools."""
+    """What was shown, and the number of tools."""
     return choice.label, str(choice.shown or "all")
 
 

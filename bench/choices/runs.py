@@ -1,7 +1,7 @@
-"""The runs that a choice of a language model takes: stored rankings, arms with planted gold, and the calibration.
+"""The runs behind a language model's choices: stored rankings, arms with inserted gold, and the calibration.
 
-A choice is a method like any other (`methods/choose.py`), over the method of a stored result and on its queries. So it
-is run, resumed, replayed, stored, compared and gated as any other. `bench.choose` calls this.
+A choice is a method like any other (`methods/choose.py`), over the method of a stored result and on its queries, so it
+is run, resumed, replayed, stored, compared and gated in the same way. `bench.choose` calls this.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from bench.evaluation.runner import Runner
 from bench.results.choices import Arm, is_choice
 from bench.results.store import StoredResult
 
-#: How the model is asked: the provider's tool calls, a JSON object of names, or one name on each line.
+#: Forms of answers: the provider's tool calls, a JSON object of names, or one name per line.
 Form = Literal["calls", "json", "names"]
 
-#: No dataset has more gold tools for a query.
+#: Upper bound of gold tools per query.
 _ALL_GOLD = 100
-#: The text of a tool that is nearest to what a prompt of each form says of it.
+#: The template closest to what a prompt of each form contains of a tool.
 _PROMPT_TEXTS: dict[str, Template] = {"calls": "full", "json": "name_description", "names": "name_description"}
-#: Characters of a description that a prompt has (`methods/choose.py`).
+#: Maximum characters of a description in a prompt (`methods/choose.py`).
 LONGEST_DESCRIPTION = 1024
 
 
 @dataclass(frozen=True, order=True)
 class Picker:
-    """Who chooses, and how it is asked.
+    """The model that chooses, with its settings.
 
     Attributes:
         model: its name.
-        form: as of `choose(form=...)`.
-        order: of the shown tools.
-        seed: of the order.
+        form: as in `choose(form=...)`.
+        order: order of the shown tools.
+        seed: seed of the order.
     """
 
     model: str
@@ -59,7 +59,7 @@ class Picker:
 
     @property
     def reordered(self) -> Picker:
-        """The same, which sees the tools in another order."""
+        """The same picker with the tools in another order."""
         return replace(self, seed=self.seed + 1)
 
 
@@ -69,16 +69,16 @@ def arm_spec(picker: Picker, base: Spec, arm: Arm, shown: int) -> Spec:
     Args:
         picker: who chooses.
         base: the method whose ranking is shown.
-        arm: what of it is shown.
-        shown: how many tools.
+        arm: which tools are shown.
+        shown: number of tools.
     """
     if arm == "library":
-        # The order is drawn in any case, but a search may leave tools out: this one ranks all.
+        # The order is drawn anyway, and a search may leave tools out: this method ranks all.
         base, shown = Spec("random"), 0
     elif arm == "gold":
         base, shown = Spec("oracle"), _ALL_GOLD
     elif arm != "retrieved":
-        # A sample is the same for all methods, and drawn for each query.
+        # A sample is the same for all methods, and drawn per query.
         planted: dict[str, Value] = {"base": _value(Spec("random") if arm == "sample" else base)}
         base = Spec.of("planted", planted | ({"gold": "out"} if arm == "without-gold" else {}))
     given: dict[str, Value] = {"base": _value(base), "llm": picker.model, "shown": shown, "form": picker.form}
@@ -86,7 +86,7 @@ def arm_spec(picker: Picker, base: Spec, arm: Arm, shown: int) -> Spec:
 
 
 def _value(spec: Spec) -> Value:
-    """A method as an argument of another: the name alone where it has no parameters, as people write it."""
+    """A method as an argument of another: the name alone without parameters, as people write it."""
     return spec if spec.arguments else spec.name
 
 
@@ -96,14 +96,14 @@ def choice_plans(
     """The runs of a stored result's ranking: (arm, number of tools) -> plan, each distinct run once.
 
     Args:
-        result: whose method ranks, on whose queries.
+        result: whose method ranks, on its queries.
         picker: who chooses.
-        shown: numbers of tools; those that are larger than the library are its size.
-        arms: what is shown.
+        shown: numbers of tools; those beyond the library become its size.
+        arms: which tools are shown.
         limit: number of queries; None for those of the result.
 
     Raises:
-        UsageError: its ranking cannot be made again, or is itself a choice.
+        UsageError: its ranking cannot be reproduced, or is itself a choice.
     """
     method, data = result.manifest.method, result.manifest.dataset
     if method.run_file is not None:
@@ -119,7 +119,7 @@ def choice_plans(
         depth=max(result.manifest.depth, *shown),
     )
     return {
-        (arm, k): replace(plan, method=arm_spec(picker, parse(method.spec), arm, k))
+        (arm, k): plan.model_copy(update={"method": arm_spec(picker, parse(method.spec), arm, k)})
         for arm in arms
         for k in ([0] if arm in {"gold", "library"} else [min(k, data.tools) for k in shown])
     }
@@ -132,7 +132,7 @@ def calibration_plans(plan: Plan, picker: Picker) -> dict[Part, Plan]:
     alone.
 
     Args:
-        plan: any run on the dataset, whose settings are taken.
+        plan: any run on the dataset, for its settings.
         picker: who chooses.
     """
     random, hard = Spec("random"), Spec("dense")
@@ -143,7 +143,9 @@ def calibration_plans(plan: Plan, picker: Picker) -> dict[Part, Plan]:
         "alone": arm_spec(picker, random, "gold", CALIBRATION_TOOLS),
     }
     repeats = {"hard": CALIBRATION_REPEATS}
-    return {part: replace(plan, method=spec, repeats=repeats.get(part, 1)) for part, spec in specs.items()}
+    return {
+        part: plan.model_copy(update={"method": spec, "repeats": repeats.get(part, 1)}) for part, spec in specs.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -152,9 +154,9 @@ class Choice:
 
     Attributes:
         source: the result that ranked them.
-        arm: what of them was shown.
-        shown: how many; 0 for all.
-        result: what came of it.
+        arm: which of them were shown.
+        shown: their number; 0 for all.
+        result: the resulting choice.
     """
 
     source: StoredResult
@@ -164,7 +166,7 @@ class Choice:
 
     @cached_property
     def replies(self) -> Replies:
-        """What became of each query; raises as `read_replies` does."""
+        """The outcome of each query; raises as `read_replies` does."""
         return read_replies(self.result)
 
     @property
@@ -188,13 +190,13 @@ def make_choices(
     """Calibrate a model on the datasets of stored results, and let it choose among the tools that they ranked.
 
     Args:
-        runner: runs what is not stored yet.
-        sources: whose rankings are shown.
+        runner: runs what is not yet stored.
+        sources: results whose rankings are shown.
         picker: who chooses.
         shown: numbers of tools.
-        arms: what is shown.
+        arms: which tools are shown.
         limit: number of queries; None for those of each result.
-        tell: is told the plans that are not stored yet, when all is checked and before the first call.
+        tell: called with the plans that are not yet stored, once all is checked and before the first call.
 
     Returns:
         Dataset -> calibration, and the choices in the order of sources, arms and numbers.
@@ -222,7 +224,7 @@ def make_choices(
 
 
 def _bytes(tool: Tool, form: str) -> int:
-    """How long the definition of a tool is in a prompt."""
+    """Length of a tool's definition in a prompt."""
     cut = replace(tool, description=tool.description[:LONGEST_DESCRIPTION])
     return len(cut.text(_PROMPT_TEXTS[form]).encode("utf-8", "replace"))
 

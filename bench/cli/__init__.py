@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import re
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -11,23 +15,27 @@ from bench.base.errors import EXIT_CODES
 from bench.base.plugins import faults, verbs
 from bench.cli.help import Group, answer_old
 
-#: Verb -> module of this folder, and one line of help: it is here so that `bench --help` imports no verb.
-_VERBS: dict[str, tuple[str, str]] = {
-    "init": ("init", "Write an example to start from: tools, queries, policy, workflow."),
-    "run": ("run", "Run methods on datasets and store the results."),
-    "show": ("show", "Show a stored result, or export its run as TREC or JSON lines."),
-    "score": ("score", "Score the run file of any system and store it as a result."),
-    "rescore": ("rescore", "Bring stored results to the newest rules, without running methods."),
-    "compare": ("compare", "Compare systems: differences, intervals, corrected tests, ranks."),
-    "curve": ("curve", "Show a metric against the size of the library."),
-    "bless": ("bless", "Store a result as a baseline for the regression gate."),
-    "gate": ("gate", "Check a result against its baseline, with its own exit codes."),
-    "results": ("stored", "Rename and remove stored results."),
-    "list": ("list", "List datasets, methods, metrics, stored results or schemas."),
-    "data": ("data", "Fetch, inspect, audit, export and add datasets."),
-    "tune": ("tune", "Tune a method's parameters on dev or train queries."),
-    "check": ("check", "Run conformance tests on a method."),
-}
+#: How the module of a verb begins: the verb, and its line of help.
+_FIRST_LINE = re.compile(r'"""`bench (\w+)`: (.+?)(?:""")?$')
+
+
+class _BuiltIn(NamedTuple):
+    """A verb of this folder: its module, and its line in `bench --help`."""
+
+    module: str
+    help: str
+
+
+@cache
+def _built_in() -> dict[str, _BuiltIn]:
+    """The verbs of this folder by their word, from the first lines of its modules: none is imported."""
+    found = {}
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        with path.open(encoding="utf-8") as file:
+            match = _FIRST_LINE.match(file.readline())
+        if match is not None:
+            found[match[1]] = _BuiltIn(f"bench.cli.{path.stem}", match[2][0].upper() + match[2][1:])
+    return found
 
 
 class PluggedGroup(Group):
@@ -63,9 +71,9 @@ class _LazyGroup(PluggedGroup):
         return [*self._lines()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _VERBS:
+        if cmd_name not in _built_in():
             return super().get_command(ctx, cmd_name)
-        module = importlib.import_module(f"bench.cli.{_VERBS[cmd_name][0]}")
+        module = importlib.import_module(_built_in()[cmd_name].module)
         command: click.Command = module.command
         return command
 
@@ -87,9 +95,9 @@ class _LazyGroup(PluggedGroup):
             formatter.write_dl([*self._lines().items()])
 
     def _lines(self) -> dict[str, str]:
-        """Verb -> its line of help."""
-        built_in = {name: text for name, (_, text) in _VERBS.items()}
-        return built_in | {name: verb.help for name, verb in verbs().items() if name not in built_in}
+        """Verb -> its line of help, in the order of the alphabet."""
+        plugged = {name: verb.help for name, verb in verbs().items()}
+        return dict(sorted({**plugged, **{name: verb.help for name, verb in _built_in().items()}}.items()))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Examples"):

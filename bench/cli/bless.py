@@ -1,4 +1,4 @@
-"""`bench bless`: store results as baselines for the regression gate."""
+"""`bench bless`: store a result as a baseline for the regression gate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.base.text import one_line
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results
 from bench.cli.output import print_json
-from bench.evaluation.external import open_result
+from bench.evaluation.opening import open_result
 from bench.gating.bless import Blessed, bless
 from bench.metrics import parse_metrics
 from bench.show.numbers import format_fixed, format_signed, several

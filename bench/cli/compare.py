@@ -1,4 +1,4 @@
-"""`bench compare`: differences between systems, with intervals and corrected tests."""
+"""`bench compare`: compare systems: differences, intervals, corrected tests, ranks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from bench.cli.options import complete_datasets, complete_results
 from bench.cli.output import console, print_json
 from bench.comparison.compare import ComparisonQuestion, compare_results
 from bench.comparison.comparison import Comparison
-from bench.comparison.figures import Figure
 from bench.comparison.render import (
     SLICE_SIGNS,
     answer_tokens,
@@ -45,9 +44,8 @@ from bench.comparison.tables import (
     tool_lines,
 )
 from bench.comparison.tried import tried_sentences
-from bench.evaluation.external import open_result
+from bench.evaluation.opening import open_result
 from bench.metrics import parse_metrics
-from bench.show.figures import check_picture
 from bench.show.numbers import format_fixed, p_value, several
 
 if TYPE_CHECKING:
@@ -120,6 +118,9 @@ def command(
     """
     bars = progress()
     if picture is not None:
+        from bench.comparison.figures import Figure
+        from bench.show.figures import check_picture
+
         check_picture(picture)
     wanted = tuple(str(metric) for metric in parse_metrics(metrics))
     listed = _MOVED if moved is None else moved

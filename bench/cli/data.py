@@ -1,4 +1,4 @@
-"""`bench data`: fetch, inspect, audit, export, add and import datasets."""
+"""`bench data`: fetch, inspect, audit, export and add datasets."""
 
 from __future__ import annotations
 
@@ -245,49 +245,6 @@ def _sizes(dataset: Dataset) -> dict[str, Any]:
         "dropped_gold": len(dataset.unknown_gold),
         "known_issues": dataset.card.known_issues,
     }
-
-
-@command.command("audit", common=("results", "source", "json"))
-@_DATASET
-@click.option(
-    "--against",
-    metavar="DATASET",
-    multiple=True,
-    shell_complete=complete_datasets,
-    help="Another dataset: which queries and tools are in both. May be given several times.",
-)
-@click.option(
-    "--fail-on",
-    metavar="CHECK",
-    multiple=True,
-    help="Exit with code 1 if this check counts something, such as confusable. May be given several times.",
-)
-def audit(dataset: str, against: tuple[str, ...], fail_on: tuple[str, ...], results: Path, as_json: bool) -> None:
-    """Report problems of a dataset, and what it can show.
-
-    Duplicates, leaks, contradictions, scripts that methods cannot read, how many queries show a difference, ceilings,
-    and which queries are dependent.
-    """
-    from bench.registry import load_dataset
-    from bench.validation.audit import Audit, check_kinds
-
-    check_kinds(fail_on, bool(against))
-    bars = progress()
-    loaded = load_dataset(dataset, bars)
-    shared = Audit.of(loaded, [load_dataset(other, bars) for other in against], results)
-    failed = shared.failed(fail_on)
-    with whoever_reads():
-        if as_json:
-            print_json({**shared.to_dict(), **({"failed": [finding.check for finding in failed]} if fail_on else {})})
-        for table in () if as_json else shared.tables():
-            console().print(table.title)
-            if table.heads:
-                console().print(table)
-            for note in table.notes:
-                console().print(note)
-    if failed:
-        told = ", ".join(f"{finding.check} {finding.count} of {finding.total}" for finding in failed)
-        raise CheckFailed(f"the audit of {loaded.spec} found what --fail-on names: {told}.")
 
 
 @command.command("export", common=("source", "json"))

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.base import plugins
 from bench.base.errors import UsageError
 from bench.base.spec import Spec
 from bench.cli.common import F
 from bench.cli.help import more_option
-from bench.data.dataset import Dataset
-from bench.evaluation.executors import Executor, Processes
+
+if TYPE_CHECKING:
+    from bench.data.dataset import Dataset
+    from bench.evaluation.executors import Executor
 
 
 def executor_options(function: F) -> F:
@@ -36,13 +40,24 @@ def chosen_executor(jobs: int, address: str | None, load: Callable[[Spec], Datas
 
     Raises:
         UsageError: both are given.
-        UnavailableError: Ray is not installed.
+        UnavailableError: Ray, or the part of bench that uses it, is not installed.
     """
     if address is None:
-        return Processes(jobs) if jobs > 1 else None
+        if jobs == 1:
+            return None
+        from bench.evaluation.executors import Processes
+
+        return Processes(jobs)
     if jobs > 1:
         raise UsageError("--ray takes as many cells at a time as the cluster has room for: give no --jobs with it.")
-    from bench.evaluation.ray_cluster import Cluster, import_ray  # most runs have no cluster
+    executor: Executor = join_cluster(address, load)
+    return executor
 
-    import_ray()
-    return Cluster(address, load)
+
+def join_cluster(address: str, load: Callable[[Spec], Dataset]) -> Any:
+    """The `bench.cluster.cluster.Cluster` at an address.
+
+    Raises:
+        UnavailableError: Ray, or the part of bench that uses it, is not installed.
+    """
+    return plugins.function("ray-cluster", "--ray cannot be used")(address, load)

@@ -1,4 +1,4 @@
-"""`bench gate`: check a candidate against its baseline."""
+"""`bench gate`: check a result against its baseline, with its own exit codes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from bench.cli.common import COMMON
 from bench.cli.help import VerbCommand
 from bench.cli.options import complete_results
 from bench.cli.output import harmless_json
-from bench.evaluation.external import open_result
+from bench.evaluation.opening import open_result
 from bench.gating.baseline import read_baseline
 from bench.gating.forms import junit, markdown, quote_for_github, workflow_commands
 from bench.gating.judge import baseline_side
 from bench.gating.policy import read_policy
 from bench.gating.report import EXIT_CODES, GateReport, Side, not_judged
-from bench.gating.search_function import gate_stored
+from bench.gating.stored import gate_stored
 from bench.gating.wording import text
 from bench.results.store import to_json
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from bench.base.secrets import refuse
+from bench.base.keys import refuse
 from bench.cli.common import COMMON, common_options, use_common
 from bench.cli.spellings import became
 

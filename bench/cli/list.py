@@ -1,4 +1,4 @@
-"""`bench list`: what there is of datasets, methods, metrics, results and schemas."""
+"""`bench list`: list datasets, methods, metrics, stored results or schemas."""
 
 from __future__ import annotations
 
@@ -160,12 +160,12 @@ def _list_schemas(names: Sequence[str], as_json: bool) -> None:
 
 def _list_results(folder: Path, names: Sequence[str], stale: bool, as_json: bool) -> None:
     """Stored results of today's code, or the others."""
+    from bench.comparison.rows import usual_template
+    from bench.comparison.variants import variants_of
+    from bench.lookup.current import Built, is_of_today
+    from bench.lookup.finding import latest, name_result, settings
     from bench.results.commands import command as command_of
-    from bench.results.comparability import usual_template
-    from bench.results.current import Built, is_of_today
-    from bench.results.finding import latest, name_result, settings
     from bench.results.store import StoredResult, find_results
-    from bench.results.tries import variants_of
 
     stored = list(find_results(folder))
     readable = [item for item in stored if isinstance(item, StoredResult)]

@@ -100,13 +100,13 @@ def settings_options(*names: str) -> Callable[[F], F]:
     def decorated(function: F) -> F:
         for name, setting in reversed(known_settings().items()):
             if not names or name in names:
-                usual = f" [default: {setting.usual}]" if setting.usual else ""
+                usual = f" [default: {setting.option.usual}]" if setting.option.usual else ""
                 made = click.option if name in _EVERYDAY else more_option
                 function = made(
                     option(name),
                     type=_type_of(setting),
                     default=None,
-                    metavar=setting.metavar,
+                    metavar=setting.option.metavar,
                     help=f"{setting.help}{usual}.",
                 )(function)
         return function
@@ -115,7 +115,7 @@ def settings_options(*names: str) -> Callable[[F], F]:
 
 
 def _type_of(setting: Setting) -> click.ParamType[Any]:
-    if setting.read is not None:
+    if setting.option.read is not None:
         return _TemplateType()
     if setting.choices:
         return click.Choice(setting.choices)

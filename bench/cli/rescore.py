@@ -1,4 +1,4 @@
-"""`bench rescore`: bring stored results to the rules, units and code of today."""
+"""`bench rescore`: bring stored results to the newest rules, without running methods."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from bench.base.errors import BenchError, CheckFailed, ResultError
 from bench.cli.help import VerbCommand
 from bench.cli.output import console, print_json
 from bench.data.dataset import Dataset
-from bench.evaluation.rescore import rescore, up_to_date
+from bench.evaluation.rescore import rescore
+from bench.evaluation.up_to_date import up_to_date
+from bench.lookup.current import Built, adopt_name
+from bench.lookup.finding import find_result
 from bench.registry import load_dataset
-from bench.results.current import Built, adopt_name
-from bench.results.finding import find_result
 from bench.results.store import StoredResult, find_results, rename_result, result_lock
 from bench.show.tables import Table
 

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bench.base.paths import results_folder
+from bench.base.protocol import MAPPED, UNREAD
 from bench.cli.output import console, say
-from bench.data.tool_names import MAPPED
-from bench.remote.asking import UNREAD
-from bench.results.comparability import Usual, comparable, doubtful_leads, marks, order_results, usual
+from bench.comparison.rows import Usual, doubtful_leads, marks, order_results, usual
+from bench.comparison.variants import best_by, stored_variants, words_of
+from bench.lookup.unfinished import unfinished_marks
+from bench.results.comparability import comparable
 from bench.results.failures import sentences
 from bench.results.manifest import Mark, MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import StoredResult
-from bench.results.tries import best_by, stored_variants, words_of
-from bench.results.unfinished import unfinished_marks
 from bench.results.units import judged_sample
 from bench.show.numbers import count, duration, format_fixed, interval, money, percent, several, size
 from bench.show.tables import Cell, Style, Table, mean_cell

@@ -1,8 +1,7 @@
-"""`bench run`: run methods on datasets under the protocol."""
+"""`bench run`: run methods on datasets and store the results."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +16,19 @@ from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_datasets, complete_methods, complete_results, settings_options
 from bench.cli.output import print_json
 from bench.cli.results import print_comparison, print_result, tell_names
-from bench.evaluation.executors import side_by_side
 from bench.evaluation.experiment import Experiment, read_experiment
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Overwrite, Runner
+from bench.lookup.aliases import check_free, read_alias, set_alias
+from bench.lookup.consistency import contradictions
 from bench.metrics import DEFAULT_METRICS, FURTHER_METRICS, parse_metrics
 from bench.registry import build_method, load_dataset
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
-from bench.results.aliases import check_free, read_alias, set_alias
-from bench.results.commands import chosen as chosen_of
 from bench.results.commands import command as command_of
-from bench.results.commands import contradictions, settings_of
+from bench.results.commands import settings_of
 from bench.results.failures import result_to_dict
-from bench.results.finding import name_result
+from bench.results.settings import check_settings
 from bench.results.store import StoredResult
 
 _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
@@ -103,7 +101,7 @@ def command(
                 "methods": list(_with_parameters(methods or (_DEFAULT_METHOD,), parameters)),
                 "datasets": list(datasets or (_DEFAULT_DATASET,)),
                 "metrics": list(metrics),
-                **{name: value for name, value in settings.items() if value is not None},
+                **check_settings({name: value for name, value in settings.items() if value is not None}).non_defaults(),
             }
         )
     bars = progress(quiet)
@@ -119,9 +117,15 @@ def command(
     plans = list(dict.fromkeys(_check_plan(plan) for plan in chosen.plans()))
     alias = None if name is None else _check_alias(name, runner.results, plans)
     extra = [str(metric) for metric in runner.metrics]
+    if executor is None:
+        outcomes = runner.run(plans)
+    else:
+        from bench.evaluation.executors import side_by_side
+
+        outcomes = side_by_side(runner, plans, executor)
     done: list[StoredResult] = []
     problems: list[BenchError] = []
-    for outcome in runner.run(plans) if executor is None else side_by_side(runner, plans, executor):
+    for outcome in outcomes:
         if isinstance(outcome, BenchError):
             problems.append(outcome)
             if len(plans) > 1:
@@ -155,6 +159,9 @@ def _read_settings(name: str, results: Path) -> Any:
         UsageError: there is no such result, or it is a scored run file.
         ResultError: its manifest is damaged, or contradicts itself.
     """
+
+    from bench.lookup.finding import name_result
+
     result = name_result(results, name, older=True)
     manifest, asked = result.manifest, settings_of(result.manifest)
     if asked.file is not None:
@@ -166,7 +173,7 @@ def _read_settings(name: str, results: Path) -> Any:
     # Those that were added since among them.
     metrics = [metric for metric in result.metrics.metrics if metric not in {*DEFAULT_METRICS, *FURTHER_METRICS}]
     given = {"methods": [asked.method], "datasets": [asked.dataset], "metrics": metrics}
-    return Experiment.model_validate(given | chosen_of(asked))
+    return Experiment.model_validate(given | asked.non_defaults())
 
 
 def _with_parameters(methods: tuple[str, ...], parameters: tuple[str, ...]) -> tuple[str, ...]:
@@ -201,4 +208,4 @@ def _check_alias(name: str, results: Path, plans: list[Plan]) -> str:
 def _check_plan(plan: Plan) -> Plan:
     """The plan with canonical specs: parameters are checked before anything is loaded."""
     _, _, dataset = resolve(plan.dataset)
-    return replace(plan, dataset=parse(dataset), method=check_spec(plan.method))
+    return plan.model_copy(update={"dataset": parse(dataset), "method": check_spec(plan.method)})

@@ -1,4 +1,4 @@
-"""`bench score`: score the run file of any system."""
+"""`bench score`: score the run file of any system and store it as a result."""
 
 from __future__ import annotations
 

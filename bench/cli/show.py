@@ -1,4 +1,4 @@
-"""`bench show`: print a stored result as a table or in another format."""
+"""`bench show`: show a stored result, or export its run as TREC or JSON lines."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results
 from bench.cli.output import console, print_json, say
 from bench.cli.results import HEADLINE, differences_in, print_result, set_metrics
+from bench.comparison.variants import best_by, stored_variants
+from bench.lookup.finding import find_result
+from bench.lookup.unfinished import unfinished_marks
 from bench.results.failures import result_to_dict
-from bench.results.finding import find_result
 from bench.results.store import StoredResult
-from bench.results.tries import best_by, stored_variants
-from bench.results.unfinished import unfinished_marks
 from bench.show.tables import Table, mean_cell
 
 
@@ -99,7 +99,7 @@ def _show_slices(result: StoredResult, by: str, metrics: tuple[str, ...], as_jso
     from bench.results.slices import by_slice
 
     # What compares queries of all slices has no value by slice.
-    known = [name for name in set_metrics(result) if parse_metric(name).measure.confident is None]
+    known = [name for name in set_metrics(result) if parse_metric(name).measure.averages]
     usual = (*metrics, "recall@5", "ndcg@5", "pass@5", *HEADLINE, *known)
     names = [name for name in dict.fromkeys(usual) if name in result.metrics.metrics]
     if not as_json:

@@ -25,8 +25,8 @@ def rename(result: str, name: str, results: Path) -> None:
 
     Its id, numbers and digests stay. The method's own spec as NAME takes the name away.
     """
-    from bench.results.aliases import read_alias, set_alias
-    from bench.results.finding import name_result
+    from bench.lookup.aliases import read_alias, set_alias
+    from bench.lookup.finding import name_result
 
     stored = name_result(results, result, older=True)
     method = stored.manifest.method
@@ -44,8 +44,8 @@ def remove(names: tuple[str, ...], yes: bool, ranking: bool, results: Path) -> N
     What names one of them is named first: its alias, and below the working folder baselines, submissions and reports.
     Those stay. A baseline keeps its numbers; what goes is the evidence behind it.
     """
-    from bench.results.finding import name_result
-    from bench.results.removal import find_dependants, find_removable, remove_result
+    from bench.lookup.finding import name_result
+    from bench.lookup.removal import find_dependants, find_removable, remove_result
     from bench.results.store import RUN, omit_ranking
 
     if ranking:

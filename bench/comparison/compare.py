@@ -32,9 +32,12 @@ from bench.comparison.report import (
     SystemCatalogue,
     SystemDifference,
 )
+from bench.comparison.rows import ORDER_DEPENDS_ON_GOLD, competes, lenient_mean, marks, reversals, usual
 from bench.comparison.systems import Field, MetricValues, across_catalogues, by_dataset
 from bench.comparison.tried import Variants, add_tried
+from bench.comparison.variants import stored_variants
 from bench.data.dataset import Dataset
+from bench.lookup.unfinished import unfinished_marks
 from bench.registry import load_dataset
 from bench.registry.versions import load_version
 from bench.results.across_catalogues import (
@@ -45,12 +48,8 @@ from bench.results.across_catalogues import (
     unreached_sentence,
     why_not_given,
 )
-from bench.results.comparability import ORDER_DEPENDS_ON_GOLD, competes, lenient_mean, marks, reversals, usual
 from bench.results.manifest import DatasetIdentity
-from bench.results.slices import values_of
 from bench.results.store import StoredResult, span_of
-from bench.results.tries import stored_variants
-from bench.results.unfinished import unfinished_marks
 from bench.results.units import unit_counts
 from bench.show.numbers import number_or_none, several
 from bench.stats.bootstrap import bca_intervals
@@ -119,6 +118,7 @@ def compare_results(
     """
 
     def load(spec: str) -> Dataset | None:
+
         try:
             # Slices need the dataset; the mere texts of queries are not worth a download.
             with config_context(offline=None if question.slices else True):
@@ -129,6 +129,7 @@ def compare_results(
             return None
 
     def version(data: DatasetIdentity) -> Dataset:
+
         return load_version(data.spec, data.content_hash, progress)
 
     members = list(results)
@@ -423,6 +424,8 @@ def _by_slice(
     question: ComparisonQuestion,
     dataset: Dataset | None,
 ) -> list[SliceReport]:
+    from bench.results.slices import values_of  # few comparisons have slices
+
     assert dataset is not None
     groups = values_of(dataset, name, [field.query_ids[row] for row in values.rows])
     parts = [values.take(members) for members in groups.values()]

@@ -6,14 +6,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from bench.comparison.report import ComparisonRecord
-from bench.show.objects import Shown, frame
+from bench.show.objects import Displayable, frame
 from bench.show.tables import Table
 
 if TYPE_CHECKING:
     import pandas
 
 
-class Comparison(Shown, ComparisonRecord):
+class Comparison(Displayable, ComparisonRecord):
     """What `bench compare` found.
 
     Attributes:

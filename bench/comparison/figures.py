@@ -15,7 +15,7 @@ from bench.comparison.comparison import Comparison
 from bench.comparison.report import MacroStanding, Standing
 from bench.results.units import sample
 from bench.show.figures import columns, document, linear, pad_range, text, ticks, tip, write_picture
-from bench.show.numbers import estimate, placed, ranks
+from bench.show.numbers import estimate, format_rank, ranks
 
 _STYLE = """
 .whisker { stroke: #2b5f8a; stroke-width: 2; } .dot { fill: #2b5f8a; }
@@ -86,7 +86,7 @@ def _means(rows: Sequence[Standing | MacroStanding], title: str, size: str) -> s
     parts.append(f'<line class="axis" x1="{left}" y1="{bottom}" x2="{right}" y2="{bottom}"/>')
     for i, row in enumerate(rows):
         y = top + _ROW * i + _ROW // 2
-        parts.append(text(12, y + 5, placed(ranks(row.rank_low, row.rank_high), row.reference), "note"))
+        parts.append(text(12, y + 5, format_rank(ranks(row.rank_low, row.rank_high), row.reference), "note"))
         parts.append(text(left - 12, y + 5, shorten(row.system, 34), "end"))
         hint = tip(f"{row.system}: {estimate(row.mean, row.low, row.high)}")
         if row.low is not None and row.high is not None:

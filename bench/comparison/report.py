@@ -108,7 +108,7 @@ class SystemDifference(Record):
 
 
 class Tried(Record):
-    """A system that is one of several variants, or is compared with one (`bench.results.tries`).
+    """A system that is one of several variants, or is compared with one (`bench.comparison.variants`).
 
     Attributes:
         variants: how many are stored for these test queries, with the system.

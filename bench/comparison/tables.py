@@ -21,7 +21,7 @@ from bench.comparison.report import (
     SystemDifference,
 )
 from bench.show import numbers
-from bench.show.numbers import estimate, format_fixed, format_signed, interval, p_value, placed, ranks
+from bench.show.numbers import estimate, format_fixed, format_rank, format_signed, interval, p_value, ranks
 from bench.show.tables import Cell, Emphasis, Table
 
 #: Characters of a query that a report shows.
@@ -135,7 +135,7 @@ def _name_metric(metric: MetricReport, n: int) -> str:
 
 
 def _rank(standing: Standing | MacroStanding) -> str:
-    return placed(ranks(standing.rank_low, standing.rank_high), standing.reference)
+    return format_rank(ranks(standing.rank_low, standing.rank_high), standing.reference)
 
 
 def _ends(standing: Standing | MacroStanding) -> tuple[str, ...]:

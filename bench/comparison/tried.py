@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from bench.base.errors import ResultError
 from bench.comparison.report import DatasetReport, MetricReport, Tried
 from bench.comparison.systems import Field, MetricValues
+from bench.comparison.variants import best_by, number_families, words_of
 from bench.results.comparability import metric_difference
 from bench.results.store import StoredResult
-from bench.results.tries import best_by, number_families, words_of
 from bench.show.numbers import format_fixed, p_value
 from bench.stats.best_of_many import best_of_many, mean_without_choice
 from bench.stats.noninferiority import enough_units
@@ -28,7 +28,7 @@ def add_tried(report: MetricReport, field: Field, values: MetricValues, variants
         report: on a dataset.
         field: its systems.
         values: theirs, of the metric.
-        variants: those of each system, as of `bench.results.tries.stored_variants`.
+        variants: those of each system, as of `bench.comparison.variants.stored_variants`.
     """
     families = [variants[result.manifest.result_id] for result in field.results]
     if all(len(family) < 2 for family in families):

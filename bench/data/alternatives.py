@@ -1,19 +1,19 @@
-"""Alternatives of gold tools: tools of another parent that read the same.
+"""Alternatives of gold tools: tools of another parent that read the same. Lenient means and audits use them.
 
 Libraries of collected APIs hold the same tool several times, under several providers, and gold names the one that a
-query was written for. Here two tools are alternatives of each other if
+query was written for. Two tools are alternatives of each other if
 
 - the sets of words of their names and descriptions are equal (case, order, repetition and punctuation do not count; the
   signs in `C++` and `C#` do),
 - the names of their parameters are equal, and
 - their parents differ: within one parent, tools with the same words are different tools. A parent that only repeats the
-  name of its tool, as in imported BEIR data, is none.
+  name of its tool, as in imported BEIR data, does not count as a parent.
 
-Tools without a word have none. A similarity below equality is no sign of an alternative: what tells two tools apart is
-often one word of many, such as the country in descriptions of 26 words. In ToolBench and ToolLens, the sets of words of
-47 pairs of a gold tool and a tool of another parent have a Jaccard index from 0.7 to below 1; 34 of these pairs do
-different things by our reading. The rule above finds 41 groups of tools around their gold; 5 of them do different
-things, such as two services that each return their version.
+Tools without words have no alternatives. A similarity below equality does not show an alternative: two tools often
+differ in one word of many, such as the country in descriptions of 26 words. In ToolBench and ToolLens, the sets
+of words of 47 pairs of a gold tool and a tool of another parent have a Jaccard index from 0.7 to below 1; 34 of these
+pairs do different things by our reading. The rule above finds 41 groups of tools around their gold; 5 of them do
+different things, such as two services that each return their version.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WORD = re.compile(r"[^\W_]+[+#]*")
 
 
 def readings(tools: Iterable[Tool]) -> NDArray[np.int64]:
-    """(tools,) numbers, equal for tools that read the same, whatever their parents; -1 for a tool without a word."""
+    """(tools,) numbers, equal for tools that read the same, whatever their parents; -1 for a tool without words."""
     numbers: dict[Hashable, int] = {}
     keys = (_key(tool) for tool in tools)
     return np.array([-1 if key is None else numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
@@ -43,12 +43,12 @@ def readings(tools: Iterable[Tool]) -> NDArray[np.int64]:
 def alternatives(
     tools: Sequence[Tool], wanted: Iterable[int], read: NDArray[np.int64] | None = None
 ) -> dict[int, tuple[int, ...]]:
-    """The alternatives of those of the wanted tools that have any.
+    """The alternatives of the wanted tools that have any.
 
     Args:
         tools: the library; a tool's code is its position.
         wanted: codes.
-        read: the `readings` of the tools, where they are known.
+        read: the `readings` of the tools, if already computed.
 
     Returns:
         Code -> codes, ascending.
@@ -67,7 +67,7 @@ def alternatives(
 
 
 def _key(tool: Tool) -> Hashable:
-    """Equal for tools that read the same; None for a tool without a word."""
+    """Equal for tools that read the same; None for a tool without words."""
     words = frozenset(_WORD.findall(f"{tool.name} {tool.description}".casefold()))
     return (words, frozenset(parameter.name.casefold() for parameter in tool.parameters)) if words else None
 
@@ -79,13 +79,13 @@ def _siblings(first: Tool, second: Tool) -> bool:
 def with_alternatives(gold: Gold, tools: Sequence[Tool], read: NDArray[np.int64] | None = None) -> GoldGroups:
     """Judgements that a gold tool or one of its alternatives satisfies; a group starts with its gold tool.
 
-    A tool that is gold for a query is no alternative of another gold tool of it. Where gold has alternatives of its
+    A tool that is gold for a query is not an alternative of another of its gold tools. If gold has alternatives of its
     own, a group has those of all its tools.
 
     Args:
         gold: judgements of the queries.
         tools: the library.
-        read: the `readings` of the tools, where they are known.
+        read: the `readings` of the tools, if already computed.
     """
     meeting = gold.members()
     known = alternatives(tools, np.unique(meeting.tools).tolist(), read)

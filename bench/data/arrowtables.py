@@ -1,4 +1,4 @@
-"""The four tables of a dataset as Arrow has them: their columns, and rows to and fro."""
+"""The four tables of a dataset in Arrow: their columns, and conversion from and to rows. `parquet` uses them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _QUERIES = pa.schema(
         ("calls", _TEXTS),
     ]
 )
-#: A column of `queries` where some requests may see part of the library only.
+#: A column of `queries` if some requests may see only part of the library.
 SCOPE = pa.field("scope", _TEXTS)
 _GOLD = pa.schema([("query_id", pa.string()), ("tool_id", pa.string()), ("relevance", pa.int32()), ("any_of", _TEXTS)])
 _EDGES = pa.schema(
@@ -110,7 +110,7 @@ def _parameters(inputs: Sequence[Parameter]) -> pa.Array:
 
 
 def _table(columns: dict[str, pa.Array | pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
-    """A table with the columns of the schema in its order, and the others, of text, after them."""
+    """A table with the columns of the schema in order, followed by the other columns, which are text."""
     more = [
         SCOPE if name == SCOPE.name else pa.field(name, pa.string()) for name in columns if name not in schema.names
     ]
@@ -127,7 +127,7 @@ def rows_from(tables: dict[str, pa.Table]) -> Tables:
         gold.setdefault(query, {})[tool] = grade
         if others:
             any_of.setdefault(query, {})[tool] = tuple(others)
-    # By columns, since a dictionary for each row takes longer than all else.
+    # Column by column, because a dictionary per row takes longer than everything else.
     sliced = [name for name in tables["queries"].column_names if name.startswith(SLICE_PREFIX)]
     slices = [name.removeprefix(SLICE_PREFIX) for name in sliced]
     query_rows = zip(*_columns(tables["queries"], [*_QUERIES.names, *sliced]), strict=True)

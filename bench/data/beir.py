@@ -1,8 +1,7 @@
 """Reading and writing BEIR format: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv.
 
-An export loses nothing: what BEIR has no place for (parameters, hierarchy, splits of queries without gold,
-edges) is under `metadata` and in `edges.tsv`, and an import reads it back. Data that others made in BEIR
-form is imported from title and text alone.
+An export loses nothing: fields that BEIR lacks (parameters, hierarchy, splits of queries without gold, edges) are under
+`metadata` and in `edges.tsv`, and an import reads them back. Other BEIR data is imported from title and text alone.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from bench.show.numbers import several
 
 CORPUS, QUERIES, QRELS, EDGES, ABOUT = "corpus.jsonl", "queries.jsonl", "qrels", "edges.tsv", "about.json"
 _HEADER = "query-id\tcorpus-id\tscore"
-#: So many faults of a file are told at once.
+#: Maximum errors reported per file.
 _MOST_FAULTS = 10
-#: The second of TREC's columns, of judgements and of runs.
+#: The second column of TREC judgements and runs.
 TREC_SECOND = frozenset({"0", "Q0"})
-#: What the first column of judgements is called, without signs.
+#: Names of the first column of judgements, without punctuation.
 _QUERY_COLUMNS = frozenset({"queryid", "qid", "query", "topic"})
 
 
@@ -45,12 +44,12 @@ def _empty(value: Any) -> Any:
     return "" if value is None else value
 
 
-#: A text that others leave out, or write as null.
+#: An optional text, which may be missing or null.
 _OptionalText = Annotated[str, BeforeValidator(_empty)]
 
 
 class _ParameterFields(StrictRecord):
-    """A parameter as an export writes it; a hand-written one may leave out what it does not know."""
+    """A parameter in an export; hand-written files may omit unknown fields."""
 
     name: str
     type: _OptionalText = ""
@@ -60,7 +59,7 @@ class _ParameterFields(StrictRecord):
 
 
 class _ToolFields(StrictRecord):
-    """`metadata.tool` as an export writes it; a hand-written one may leave out what it does not know."""
+    """`metadata.tool` in an export; hand-written files may omit unknown fields."""
 
     name: str
     description: _OptionalText
@@ -76,7 +75,7 @@ class _ToolFields(StrictRecord):
 
 
 class _QueryFields(StrictRecord):
-    """What BEIR has no place for in a query, in its metadata as `more`."""
+    """Fields of a query that BEIR lacks; `more` in its metadata."""
 
     any_of: dict[str, list[str]] = {}
     forbidden: list[str] = []
@@ -91,14 +90,14 @@ _MORE = _QueryFields.model_fields
 
 
 class _ToolMetadata(StrictRecord):
-    """What is read of the metadata of a line of corpus.jsonl; `columns` are the other fields of the line."""
+    """The metadata of a line of corpus.jsonl; `columns` are the other fields of the line."""
 
     columns: ClassVar[frozenset[str]] = frozenset({"_id", "title", "text"})
     tool: _ToolFields | None = None
 
 
 class _QueryMetadata(StrictRecord):
-    """What is read of the metadata of a line of queries.jsonl; `columns` are the other fields of the line."""
+    """The metadata of a line of queries.jsonl; `columns` are the other fields of the line."""
 
     columns: ClassVar[frozenset[str]] = frozenset({"_id", "text"})
     split: Split | None = None
@@ -108,7 +107,7 @@ class _QueryMetadata(StrictRecord):
 
 
 def _is_ours(key: str, value: Any) -> bool:
-    """Whether a value of the metadata can be what bench writes under its key: others put there what they like."""
+    """Whether a metadata value can be one that bench wrote under this key: others may use the key differently."""
     if key == "more":
         return isinstance(value, dict) and not _MORE.keys().isdisjoint(value)
     return key == "split" or isinstance(value, str if key == "group" else dict)
@@ -118,7 +117,7 @@ M = TypeVar("M", _ToolMetadata, _QueryMetadata)
 
 
 class _About(Record):
-    """`about.json` of an export: what a card says that the data does not."""
+    """`about.json` of an export: what a card says and the data does not."""
 
     title: str
     licence: str
@@ -141,7 +140,7 @@ class _Document(Record):
 
 
 def export_beir(dataset: Dataset, folder: Path, template: Template) -> None:
-    """Write the dataset; a tool's `text` is its text by the template."""
+    """Write the dataset; the `text` of a tool follows the template."""
     corpus: list[dict[str, Any]] = [
         {"_id": tool.tool_id, "title": tool.name, "text": tool.text(template), "metadata": {"tool": _tool_fields(tool)}}
         for tool in dataset.tools
@@ -167,7 +166,7 @@ def export_beir(dataset: Dataset, folder: Path, template: Template) -> None:
             lines = [f"{q.query_id}\t{tool}\t{grade}" for q in of_split for tool, grade in sorted(q.gold.items())]
             write_text(folder / QRELS / f"{split}.tsv", "\n".join([_HEADER, *lines]) + "\n")
     if not dataset.queries:
-        # A catalogue without queries: a folder of BEIR has at least one file of judgements.
+        # For a catalogue without queries: a BEIR folder has at least one file of judgements.
         write_text(folder / QRELS / "test.tsv", _HEADER + "\n")
     if dataset.edges:
         lines = ["\t".join((edge.dependent, edge.prerequisite, edge.reason, edge.note)) for edge in dataset.edges]
@@ -183,17 +182,17 @@ def _tool_fields(tool: Tool) -> dict[str, Any]:
 
 
 def import_beir(folder: Path, *, drop_unknown_gold: bool = False, notes: list[str] | None = None) -> Tables:
-    """Read a folder in BEIR form.
+    """Read a folder in BEIR format.
 
-    A query that no split claims (it is in no qrels, and no metadata name its split) is left out, and so is one
-    whose gold was all dropped; both are listed in the tables. A judgement of 0 claims a query and is no gold, and a
-    relevance below 0 is read as 0.
+    A query without a split (it is in no qrels, and its metadata name no split) is left out, and so is one whose gold
+    was all dropped; the tables list both. A judgement of 0 assigns a split but is not gold, and a relevance below 0 is
+    read as 0.
 
     Args:
         folder: holds corpus.jsonl, queries.jsonl and at least one of qrels/{train,dev,test}.tsv.
-        drop_unknown_gold: leave out judgements of tools that the corpus does not have; without it such a judgement
-            is an error.
-        notes: takes sentences without their end about what is not read, or is read otherwise than it is written.
+        drop_unknown_gold: leave out judgements of tools that the corpus lacks; otherwise they are errors.
+        notes: receives sentences, without the final period, about what is not read or read differently from how it
+            is written.
 
     Raises:
         DataError: a file is missing, malformed or contradicts itself (file and line are named), or gold names an
@@ -215,14 +214,14 @@ def import_queries(
     drop_unknown_gold: bool = False,
     record: NameRecord | None = None,
 ) -> tuple[list[Query], list[tuple[str, str]], list[str]]:
-    """The queries of a folder in BEIR form, which may be without a corpus; raises as `import_beir` does.
+    """Read the queries of a BEIR folder, which may lack a corpus; raises as `import_beir` does.
 
     Args:
         folder: holds queries.jsonl and at least one of qrels/{train,dev,test}.tsv.
         names: the tools.
-        notes: as of `import_beir`.
+        notes: as in `import_beir`.
         drop_unknown_gold: leave out judgements of other tools.
-        record: takes what the names became; None takes ids only.
+        record: receives how names were resolved; None accepts only ids.
 
     Returns:
         Queries; (query_id, tool_id) of the judgements left out; ids of the queries left out.
@@ -243,7 +242,7 @@ def import_queries(
     unknown: list[tuple[str, str]] = []
     queries: list[Query] = []
     left_out: list[str] = []
-    # Where the metadata name another split than the judgements, and names of tools that count for nothing.
+    # Where metadata and judgements disagree on the split, and names of tools that are ignored.
     other_split: list[str] = []
     lost: list[str] = []
 
@@ -255,7 +254,7 @@ def import_queries(
     for number, document, metadata in _documents(folder / QUERIES, _QueryMetadata, notes):
         place = f"{QUERIES}, line {number}"
         split, judgements = judged.pop(document.id, (None, {}))
-        # By tool: several names may mean one.
+        # By tool: several names may stand for one.
         kept: dict[str, _Judgement] = {}
         missing: list[str] = []
         for name, judgement in sorted(judgements.items()):
@@ -269,7 +268,7 @@ def import_queries(
             why = f" ({names.fault(missing[0])})" if record is not None else ""
             raise DataError(
                 f"{folder / judgements[missing[0]].place}: query {document.id} is judged with {missing[0]!r}, which is "
-                f"not in {corpus}{why}; mend it, or add the dataset with --drop-unknown-gold."
+                f"not in {corpus}{why}; correct it, or add the dataset with --drop-unknown-gold."
             )
         unknown.extend((document.id, name) for name in missing)
         if split is not None and metadata.split not in {None, split}:
@@ -283,7 +282,7 @@ def import_queries(
         any_of = {tool: known(others, place) for name, others in more.any_of.items() for tool in known([name], place)}
         scope = known(more.scope, place)
         if more.scope and not scope:
-            raise DataError(f"{folder / place}: no tool of the scope of the query is in {corpus}; mend the scope.")
+            raise DataError(f"{folder / place}: no tool of the scope of the query is in {corpus}; correct the scope.")
         queries.append(
             Query(
                 document.id,
@@ -320,11 +319,11 @@ def import_queries(
 
 
 def read_corpus(path: Path, notes: list[str]) -> list[Tool]:
-    """The tools of a corpus.jsonl, which may be without queries.
+    """Read the tools of a corpus.jsonl, which may have no queries beside it.
 
     Args:
         path: the file.
-        notes: as of `import_beir`.
+        notes: as in `import_beir`.
 
     Raises:
         DataError: the file is missing or malformed (the line is named).
@@ -340,20 +339,20 @@ def read_corpus(path: Path, notes: list[str]) -> list[Tool]:
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """What an export says of title, licence, template and known issues; nothing for a folder of others' making.
+    """Title, licence, template and known issues of an export; empty for a folder that another program made.
 
     Raises:
-        DataError: the file is there and malformed.
+        DataError: the file exists and is malformed.
     """
     path = folder / ABOUT
     return Reader(str(path), DataError).read_record(_About, path).model_dump() if path.is_file() else {}
 
 
 def _documents(path: Path, kind: type[M], notes: list[str]) -> Iterator[tuple[int, _Document, M]]:
-    """The number, the document and the metadata of every line.
+    """The number, document and metadata of every line.
 
-    After the last comes an error if any is out of form, which tells the first ten faults of the file, or a note of the
-    fields that are not read.
+    After the last line follows an error with the first ten faults of the file, if there are any, or a note about fields
+    that are not read.
     """
     wrong: list[str] = []
     unread: defaultdict[str, list[str]] = defaultdict(list)
@@ -395,7 +394,7 @@ def _documents(path: Path, kind: type[M], notes: list[str]) -> Iterator[tuple[in
 
 
 def _count(notes: list[str], what: str, places: list[str]) -> None:
-    """Add a note of what stands at some places, if it does at any."""
+    """Add a note about something that occurs at some places, if there are any."""
     if places:
         count = f"{len(places)} times, the first: " if len(places) > 1 else ""
         notes.append(f"{what} ({count}{places[0]})")
@@ -417,15 +416,15 @@ def _tool(document: _Document, metadata: _ToolMetadata) -> Tool:
 
 
 def _is_text_of(tool: Tool, document: _Document) -> bool:
-    """Whether an export of the tool has the title and the text of a document, as far as there are any."""
-    with suppress(ValueError, RecursionError):  # of a schema that is no JSON, which `Dataset.build` refuses
+    """Whether an export of the tool has the title and text of a document, as far as it has them."""
+    with suppress(ValueError, RecursionError):  # of a schema that is not JSON, which `Dataset.build` refuses
         texts = ("", *(tool.text(template) for template in TEMPLATES))
         return document.title in {"", tool.name} and document.text in texts
     return True
 
 
 class _Judgement(NamedTuple):
-    """What a line of judgements says of a query and a tool; `place` is its file and line within the folder."""
+    """A line of judgements: query, tool and relevance; `place` is its file and line within the folder."""
 
     query: str
     tool: str
@@ -434,7 +433,7 @@ class _Judgement(NamedTuple):
 
 
 def _check_equal(folder: Path, one: _Judgement, other: _Judgement) -> None:
-    """Refuse two answers to one question."""
+    """Refuse two different judgements of one query and tool."""
     if one.relevance != other.relevance:
         raise DataError(
             f"{folder / one.place}: query {one.query} and tool {one.tool!r} have the relevance {one.relevance}, and "
@@ -443,7 +442,7 @@ def _check_equal(folder: Path, one: _Judgement, other: _Judgement) -> None:
 
 
 def _judgements(folder: Path, notes: list[str]) -> dict[str, tuple[Split, dict[str, _Judgement]]]:
-    """The split and the judgements by tool of each query; a relevance below 0 is 0."""
+    """The split of each query and its judgements by tool; a relevance below 0 is read as 0."""
     judgements: dict[str, tuple[Split, dict[str, _Judgement]]] = {}
     files: dict[str, Split] = {f"{split}.tsv": split for split in SPLITS}
     there = sorted(path.name for path in (folder / QRELS).glob("[!.]*"))
@@ -455,7 +454,7 @@ def _judgements(folder: Path, notes: list[str]) -> dict[str, tuple[Split, dict[s
     for name, split in files.items():
         for number, line in _lines(folder / QRELS / name) if name in there else ():
             values = line.rstrip("\r").split("\t")
-            # Others write judgements without a header, in columns with spaces between, or as TREC does.
+            # Other programs write judgements without a header, separated by spaces, or in TREC format.
             values = line.split() if len(values) == 1 else values
             if not line.strip() or (number == 1 and _is_header(values)):
                 continue
@@ -472,7 +471,7 @@ def _judgements(folder: Path, notes: list[str]) -> dict[str, tuple[Split, dict[s
             first_split, by_tool = judgements.setdefault(judgement.query, (split, {}))
             if first_split != split:
                 first = next(iter(by_tool.values())).place
-                raise DataError(f"{folder / place}: query {judgement.query} is in {first_split}, too ({first}).")
+                raise DataError(f"{folder / place}: query {judgement.query} is also in {first_split} ({first}).")
             before = by_tool.setdefault(judgement.tool, judgement)
             _check_equal(folder, judgement, before)
             again += [place] if before is not judgement else []
@@ -482,6 +481,6 @@ def _judgements(folder: Path, notes: list[str]) -> dict[str, tuple[Split, dict[s
 
 
 def _is_header(values: list[str]) -> bool:
-    """Whether a first line names columns: a query may be called `query-id-7`, but a grade is a number."""
+    """Whether a first line is a header: a query may be called `query-id-7`, but a grade is a number."""
     first = re.sub(r"[^a-z]", "", values[0].lower()) if values else ""
     return first in _QUERY_COLUMNS and whole_number(values[-1]) is None

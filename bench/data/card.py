@@ -1,4 +1,4 @@
-"""Dataset cards: description, provenance of every file, licence and known issues.
+"""Dataset cards: description, provenance of every file, licence and known issues. The registry reads them.
 
 A card is the file `card.toml` in the dataset's folder. It is strict: an unknown key is refused, so
 that a misspelt field cannot pass for a missing one. A folder whose loader makes several datasets
@@ -18,14 +18,14 @@ from bench.base.records import StrictRecord, faults, toml_table
 from bench.data.template import NamedTemplate
 from bench.show.numbers import several
 
-#: The file of a stored dataset that holds its card (`bench.data.parquet`).
+#: The card in the folder of a stored dataset (`bench.data.parquet`).
 MANIFEST = "dataset.json"
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 DatasetId = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
 
-#: What may make two queries dependent; `bench.data.units` defines each.
+#: Relations that may make two queries dependent; `bench.data.units` defines each.
 Relation = Literal["gold", "group", "text", "parent"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 
@@ -41,7 +41,7 @@ class Paper(StrictRecord):
 
 
 class Upstream(StrictRecord):
-    """One repository at one commit, and every file that is read from it.
+    """One repository at one commit, and the files read from it.
 
     In `card.toml`, `files` may also name a file next to the card, which lists them as `sha256sum` does: for thousands
     of files, TOML would slow down every command.
@@ -67,10 +67,10 @@ class Upstream(StrictRecord):
 
 
 class UnitSizes(StrictRecord):
-    """How dependent the queries of a dataset are, by the sizes of its units of independence alone.
+    """How dependent the queries of a dataset are, from the sizes of its units of independence.
 
-    `queries` are the judged queries of the default split, `units` the units that they are in, `largest` the queries of
-    the largest one. `effective` is how many independent queries they are worth, to one decimal
+    `queries` are the judged queries of the default split, `units` their units, `largest` the queries of the largest
+    unit. `effective` is the number of independent queries with the same information, to one decimal
     (`bench.stats.units.effective_units`).
     """
 
@@ -87,7 +87,7 @@ class UnitSizes(StrictRecord):
 
 
 class ExpectedCounts(StrictRecord):
-    """What a loaded dataset must have, checked whenever it is loaded with its default options."""
+    """Expected counts, checked whenever the dataset is loaded with its default options."""
 
     tools: int
     parents: int
@@ -98,14 +98,14 @@ class ExpectedCounts(StrictRecord):
     edges: int = 0
     gold_min: int
     gold_max: int
-    # None for a dataset that only its users have: nobody has counted.
+    # None for a dataset that a user added: it has no expected counts.
     dependence: UnitSizes | None = None
 
 
 class Unit(StrictRecord):
-    """What makes queries of a dataset dependent, and the grounds for it.
+    """What makes queries of a dataset dependent, and the reason.
 
-    Queries that a relation links, directly or through other queries, are one unit of independence. Tests and intervals
+    Queries that a relation links, directly or through other queries, form one unit of independence. Tests and intervals
     resample units, not queries. With an empty `by` every query is a unit.
     """
 
@@ -120,7 +120,7 @@ class Unit(StrictRecord):
         return by
 
 
-#: The unit of a dataset whose card names none: one that a user added.
+#: The default unit, for datasets that users add.
 DEFAULT_UNIT = Unit(
     by=["gold"],
     reason="The default: queries with the same gold set ask for the same tools, so methods tend to answer all of them "
@@ -144,13 +144,13 @@ class Card(StrictRecord):
     counts: ExpectedCounts | None = None
     known_issues: list[str] = []
     unit: Unit = DEFAULT_UNIT
-    # Which queries the dataset has: datasets with the same source share queries, or draw them from one pool, so
-    # results on them are not independent. Empty when no other dataset has them.
+    # The pool of queries. Datasets with the same source share queries or draw them from one pool, so their results are
+    # not independent. Empty if no other dataset has these queries.
     source: DatasetId | Literal[""] = ""
-    # Non-empty when the files cannot be fetched one by one and the user must bring them: what to bring, and from
-    # where. `bench data add ID --from FOLDER` then reads them with the folder's importer.
+    # Non-empty if the files cannot be fetched one by one and the user must supply them: which files, and from where.
+    # `bench data add ID --from FOLDER` then reads them with the folder's importer.
     obtain: str = ""
-    # What the folder's loader is asked to build (`load(..., variant=...)`); empty for a folder with one dataset.
+    # The variant that the folder's loader builds (`load(..., variant=...)`); empty for a folder with one dataset.
     variant: str = ""
 
     def files(self) -> dict[str, str]:
@@ -175,7 +175,7 @@ def read_cards(path: Path) -> list[Card]:
 
 
 def _read_digests(path: Path) -> dict[str, str]:
-    """The files of a list in the form of `sha256sum`: a digest, two spaces, a path."""
+    """Read a list of files in the form of `sha256sum`: a digest, two spaces, a path."""
     lines = Reader(f"the list of files {path}", DataError).read_text(path).splitlines()
     files: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
@@ -187,7 +187,7 @@ def _read_digests(path: Path) -> dict[str, str]:
 
 
 def cards_from(raw: dict[str, Any], where: str) -> list[Card]:
-    """Validate the parsed text of a card file; `where` names it in errors."""
+    """Validate a parsed card file; `where` names it in errors."""
     variants = raw.pop("variants", None)
     if variants is None:
         return [_card(raw, where)]

@@ -1,4 +1,4 @@
-"""`Dataset`: the immutable, validated, integer-coded form used everywhere else."""
+"""`Dataset`: the immutable, validated, integer-coded form of a dataset that all other code works on."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     import pyarrow
 
 MAX_ID_LENGTH = 512
-#: Levels that the JSON of a schema may be nested.
+#: Maximum nesting of a schema's JSON.
 MAX_DEPTH = 100
 MAX_RELEVANCE = 1_000_000
-#: A bit for each query and tool.
+#: Maximum bytes of scopes, at one bit per query and tool.
 _MOST_SCOPE_BYTES = 1 << 30
-#: Control characters, halves of surrogate pairs, line and paragraph separators.
+#: Control characters, unpaired surrogates, line and paragraph separators.
 NOT_IN_IDS = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
@@ -45,13 +45,13 @@ class Dataset:
 
     Attributes:
         spec: the text that loads it, e.g. `rectools(split=bundle-disjoint)`.
-        card: who made it, from which files, under which licence.
+        card: authors, files and licence.
         tools: (tools,) rows, sorted by tool_id.
         queries: (queries,) rows, sorted by query_id.
         gold: judgements, row i for query i, tools by code.
         edges: annotated dependencies, sorted; may be empty.
-        unknown_gold: (query_id, tool_id) pairs outside the library that were dropped on import.
-        remarks: (place in the source, what) for all that an import of a catalogue did not take over.
+        unknown_gold: dropped (query_id, tool_id) pairs with tools outside the library.
+        remarks: (place in the source, what) for everything that an import left out.
     """
 
     spec: str
@@ -64,7 +64,7 @@ class Dataset:
     remarks: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
-        # A line: the rows of one of the small datasets have 300,000 characters.
+        # One line: the rows of even a small dataset have 300,000 characters.
         counts = {split: sum(query.split == split for query in self.queries) for split in SPLITS}
         splits = ", ".join(f"{count} {split}" for split, count in counts.items() if count)
         queries = several(len(self.queries), "query") + (f" ({splits})" if splits else "")
@@ -94,7 +94,7 @@ class Dataset:
         """
         tools = tuple(sorted(tables.tools, key=lambda tool: tool.tool_id))
         queries = tuple(sorted(tables.queries, key=lambda query: query.query_id))
-        # A set of queries that no tool answers has none of its own, and is added to other datasets.
+        # A set of queries that no tool answers has no tools; it is added to other datasets.
         if not tools and (not queries or any(query.gold for query in queries)):
             raise DataError(f"dataset {spec} has no tools.")
         _check_ids(spec, "tool", [tool.tool_id for tool in tools])
@@ -110,7 +110,7 @@ class Dataset:
                 if tool not in codes:
                     raise DataError(
                         f"dataset {spec}, query {query.query_id}: gold tool {tool!r} is not in the library; "
-                        "mend the source, or add it with --drop-unknown-gold."
+                        "correct the source, or add it with --drop-unknown-gold."
                     )
                 if not 1 <= grade <= MAX_RELEVANCE:
                     raise DataError(
@@ -131,7 +131,7 @@ class Dataset:
                 f"more than {_MOST_SCOPE_BYTES >> 20} MiB; make several datasets of it."
             )
         for query in queries:
-            # Of the gold alone all is known by now.
+            # All alternatives are known at this point.
             if query.any_of or query.forbidden or query.scope:
                 _check_judgements(spec, query, codes)
         gold = _judgements(queries, codes)
@@ -147,7 +147,8 @@ class Dataset:
         """sha256 over the normalised tables: tools, queries, gold, splits and edges.
 
         Slices, groups, searches and contexts (a view of them has other texts), origins, the notes of edges, remarks,
-        the card and the spec's spelling are left out: they do not change what is measured.
+        the card and
+        the spelling of the spec are left out: they do not change what is measured.
         """
         digest = hashlib.sha256(b"bench dataset 1\n")
         for row in self._hashed_rows():
@@ -160,7 +161,7 @@ class Dataset:
             inputs = [[p.name, p.type, p.description, p.required, p.default] for p in t.parameters]
             row = ["tool", t.tool_id, t.name, t.description, t.category, t.parent, inputs, t.returns, t.source]
             more = [t.title, t.annotations, t.input_schema, t.deprecated]
-            # Datasets without these fields keep the hash that they had before there were any.
+            # Datasets without these fields keep the hash from before the fields existed.
             yield [*row, *more] if any(more) else row
         for q in self.queries:
             fields: list[Any] = ["query", q.query_id, q.text, q.split, sorted(q.gold.items())]
@@ -188,14 +189,14 @@ class Dataset:
         return np.array([order[query.split] for query in self.queries], dtype=np.int8)
 
     def rows(self, split: str) -> NDArray[np.int64]:
-        """Codes of the queries of one split, or of every query for `all`."""
+        """Codes of the queries of a split; `all` for every query."""
         if split == "all":
             return np.arange(len(self.queries))
         return np.flatnonzero(self.splits == SPLITS.index(split))
 
     @cached_property
     def scope(self) -> NDArray[np.uint8] | None:
-        """(queries, ceil(tools / 8)) bits of the tools that each query may see; None where all may see every tool."""
+        """(queries, ceil(tools / 8)) bits of the tools that each query may see; None if all may see every tool."""
         if not any(query.scope for query in self.queries):
             return None
         codes = self.tool_codes
@@ -223,17 +224,17 @@ class Dataset:
 
     @property
     def unit(self) -> str:
-        """The name of the card's rule: `gold+group`, or `none` where every query is a unit."""
+        """The name of the card's rule: `gold+group`, or `none` if every query is a unit."""
         return unit_name(self.card.unit.by)
 
     @property
     def source(self) -> str:
-        """Where the queries come from: results on two datasets of one source are not independent."""
+        """The pool of queries: results on two datasets with the same source are not independent."""
         return self.card.source or self.card.id
 
     @property
     def slice_names(self) -> tuple[str, ...]:
-        """Names of the slices any query carries, sorted."""
+        """Names of the slices that queries have, sorted."""
         return tuple(sorted({name for query in self.queries for name in query.slices}))
 
     def to_pandas(self) -> dict[str, pandas.DataFrame]:
@@ -264,17 +265,17 @@ class Dataset:
 
 
 def _check_judgements(spec: str, query: Query, codes: Mapping[str, int]) -> None:
-    """Refuse alternatives and forbidden tools that contradict the gold, or name no tool."""
+    """Refuse alternatives and forbidden tools that contradict the gold, or unknown ones."""
     where = f"dataset {spec}, query {query.query_id}"
     for tool, others in query.any_of.items():
         if tool not in query.gold:
-            raise DataError(f"{where}: {tool!r} has alternatives and is not gold.")
+            raise DataError(f"{where}: {tool!r} has alternatives but is not gold.")
         if not others or tool in others or len(set(others)) < len(others):
             raise DataError(f"{where}: the alternatives of {tool!r} must be other tools, each once.")
     meeting = {*query.gold, *(other for others in query.any_of.values() for other in others)}
     for tool in (*meeting, *query.forbidden):
         if tool not in codes:
-            raise DataError(f"{where}: the tool {tool!r} is not in the library; mend the source.")
+            raise DataError(f"{where}: the tool {tool!r} is not in the library; correct the source.")
     both = meeting.intersection(query.forbidden)
     if both or len(set(query.forbidden)) < len(query.forbidden):
         what = f"{min(both)!r} is both gold and forbidden" if both else "a forbidden tool is named twice"
@@ -282,7 +283,7 @@ def _check_judgements(spec: str, query: Query, codes: Mapping[str, int]) -> None
     if query.scope:
         for tool in query.scope:
             if tool not in codes:
-                raise DataError(f"{where}: the tool {tool!r} of its scope is not in the library; mend the source.")
+                raise DataError(f"{where}: the tool {tool!r} of its scope is not in the library; correct the source.")
         beyond = query.gold.keys() - set(query.scope)
         if beyond:
             raise DataError(
@@ -313,7 +314,7 @@ def _check_ids(spec: str, kind: str, ids: Sequence[str]) -> None:
         if (
             not current
             or len(current) > MAX_ID_LENGTH
-            # What Python prints is none of them.
+            # Ids in the printable ASCII range need no further check.
             or (not current.isprintable() and any(unicodedata.category(sign) in NOT_IN_IDS for sign in current))
         ):
             raise DataError(
@@ -325,7 +326,7 @@ def _check_ids(spec: str, kind: str, ids: Sequence[str]) -> None:
 
 
 def _check_texts(spec: str, tools: Sequence[Tool], queries: Sequence[Query], edges: Sequence[Edge]) -> None:
-    """Refuse what could not be stored or read again: half a surrogate pair, and schemas that are no JSON."""
+    """Refuse text that cannot be stored or read again: unpaired surrogates, and schemas that are not JSON."""
     sound = set[str | None]([None])
     for tool in tools:
         fields = [(p.name, p.type, p.description, p.default) for p in tool.parameters]
@@ -334,7 +335,7 @@ def _check_texts(spec: str, tools: Sequence[Tool], queries: Sequence[Query], edg
         if not _encodes(*texts, *schemas, *(text for field in fields for text in field)):
             raise _not_unicode(spec, f"tool {tool.tool_id}")
         for name, text in (*((None, schema) for schema in schemas), *((field[0], field[3]) for field in fields)):
-            # The same few defaults are those of most parameters.
+            # Most parameters share the same few defaults.
             if text in sound:
                 continue
             if text is not None and (fault := _json_fault(text)):
@@ -370,7 +371,7 @@ def _json_fault(text: str) -> str:
         return f"is nested deeper than {MAX_DEPTH} levels"
     except ValueError:
         return "is not JSON"
-    # What a parser still takes, whoever writes or walks it may not.
+    # A parser may accept a depth at which writers and walkers fail.
     if text.count("{") + text.count("[") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
         return f"is nested deeper than {MAX_DEPTH} levels"
     return ""

@@ -1,8 +1,8 @@
-"""Seeded, reproducible splits and derived datasets.
+"""Seeded, reproducible splits and derived datasets. Loaders call it.
 
-No random generator is involved, whose stream a new version may change. Things are put in the order of the
-sha256 of `SEED:THING` and the first ones are taken. So a derivation depends on the seed, the shares and the
-things alone: not on the machine, the library's versions, or the order of a file.
+No random generator is involved, because a new version may change its stream. Items are sorted by the sha256 of
+`SEED:ITEM` and the first ones are taken. So a derivation depends only on the seed, the shares and the items, not on the
+machine, the versions of libraries, or the order of a file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bench.data.novelty import with_parent_slice, with_slice
 from bench.data.parents import parent_of
 from bench.data.tables import Query, Tables, Tool
 
-#: What the query-generation paper keeps (section 4.1): descriptions by length in words, queries by gold tools.
+#: Limits of the query-generation paper (section 4.1): words of a description, gold tools of a query.
 FEWEST_WORDS, MOST_WORDS, MOST_GOLD = 5, 50, 3
 
 #: What is held out: a parent as (category, parent), or a category as (category,).
@@ -66,10 +66,10 @@ class HoldOutOptions(_HeldOptions):
 
 
 def with_splits(queries: Iterable[Query], options: SplitOptions) -> list[Query]:
-    """The queries, in the order given, each put in `train` or `test`.
+    """The queries in order, each assigned to `train` or `test`.
 
     Raises:
-        DataError: there are not two queries (for `bundle-disjoint`: two bundles) to put on two sides.
+        DataError: there are fewer than two queries (for `bundle-disjoint`: two gold sets) to split.
     """
     queries = list(queries)
     whole_bundles = options.split == "bundle-disjoint"
@@ -82,14 +82,15 @@ def with_splits(queries: Iterable[Query], options: SplitOptions) -> list[Query]:
 
 
 def with_ptr_split(queries: Sequence[Query], tested: int = 100) -> list[Query]:
-    """The split of PTR's released code: the first 100 queries are tested, and the bundles of all queries are past ones.
+    """The split of PTR's released code: the first 100 queries are tested, and the gold sets of all queries are in the
+    history.
 
-    A bundle that only tested queries have gets into the history by a train query without text, so that it can be
-    retrieved and no tested query can.
+    A gold set that only tested queries have enters the history through a train query without text, so that it can be
+    retrieved while no tested query can.
 
     Args:
         queries: in the order of PTR's file.
-        tested: how many are tested.
+        tested: number of tested queries.
     """
     test = [replace(query, split="test") for query in queries[:tested]]
     train = [replace(query, split="train") for query in queries[tested:]]
@@ -100,25 +101,25 @@ def with_ptr_split(queries: Sequence[Query], tested: int = 100) -> list[Query]:
 
 
 def bundle_id(gold: Iterable[str]) -> str:
-    """One text for a set of tools, whatever order they come in; a single tool's is its own id."""
-    # No tool_id holds a line end: `Dataset.build` refuses control characters.
+    """A set of tools as text, independent of their order; the text of a single tool is its id."""
+    # No tool_id contains a newline: `Dataset.build` refuses control characters.
     return "\n".join(sorted(set(gold)))
 
 
 def tested_groups(sizes: Mapping[str, int], seed: int, share: float) -> frozenset[str]:
-    """The groups that make the test split.
+    """Choose the groups of the test split.
 
-    Groups are taken whole, in hash order, and the cut is made where the number of tested queries comes
-    nearest to `share` of all; of two equally near cuts, the one with fewer. The last group taken may thus
-    overshoot, by at most half its size. Each side keeps at least one group, whatever the share.
+    Whole groups are taken in hash order, up to the cut with the number of tested queries closest to `share`; of two
+    equally close cuts, the smaller one. The last group may overshoot by at most half its size. Each side keeps at least
+    one group.
 
     Args:
         sizes: number of queries in each group.
-        seed: any integer; a part of what is hashed.
-        share: of all queries, between 0 and 1.
+        seed: any integer; part of what is hashed.
+        share: share of all queries, between 0 and 1.
 
     Returns:
-        The chosen groups. Their queries miss `share` by less than the largest group.
+        The chosen groups. The number of their queries differs from `share` by less than the largest group.
 
     Raises:
         DataError: there are fewer than two groups.
@@ -128,21 +129,21 @@ def tested_groups(sizes: Mapping[str, int], seed: int, share: float) -> frozense
     order = shuffle(sizes, seed)
     sums = list(accumulate(sizes[group] for group in order))
     wanted = share * sums[-1]
-    # `min` keeps the first of equals, and the sums only grow: fewer tested queries.
+    # `min` keeps the first of equals, and the sums only grow: fewer tested queries win.
     cut = min(range(1, len(order)), key=lambda count: abs(sums[count - 1] - wanted))
     return frozenset(order[:cut])
 
 
 def hold_out(tables: Tables, options: HoldOutOptions) -> Tables:
-    """Hold parents (or categories) out of train, so that test has seen and unseen ones. The library stays whole.
+    """Hold parents (or categories) out of train, so that test has seen and unseen ones. The library keeps all tools.
 
     1. `held_units` chooses `share` of the units in use among the sets that test queries use; train and dev queries
        that need one of them are left out.
-    2. Where there is no dev split, `dev` train queries become one. So that settings for unseen parents can be chosen
-       on it, half as many further units are held out of train for dev, in the same way: train queries that need one
-       and were not drawn for dev are left out too.
-    3. Dev and test queries get the slice `parent` (see `bench.data.novelty`). It is taken from what train has in the
-       end: a parent that was only ever used together with a held-out one is unseen as well.
+    2. Without a dev split, `dev` train queries become one. So that settings for unseen parents can be chosen on dev,
+       half as many further units are held out of train for dev, in the same way: train queries that need one and were
+       not drawn for dev are left out too.
+    3. Dev and test queries get the slice `parent` (see `bench.data.novelty`), computed from the final train split: a
+       parent that was only used together with a held-out one is unseen as well.
 
     Raises:
         DataError: nothing can be held out, or train or dev would be empty.
@@ -166,15 +167,14 @@ def hold_out(tables: Tables, options: HoldOutOptions) -> Tables:
 def split_domains(tables: Tables, options: DomainOptions) -> Tables:
     """The dataset of the query-generation paper (section 4.1): an in-domain and an out-of-domain test.
 
-    1. Tools whose description has fewer than 5 or more than 50 words (between white space) leave the library, and
-       with them every query that needs one: no query asks for a tool that is not there. Queries without gold or with
-       more than 3 gold tools are left out.
+    1. Tools whose description has fewer than 5 or more than 50 words (separated by white space) leave the library, with
+       every query that needs one. Queries without gold or with more than 3 gold tools are left out.
     2. `held_units` chooses `share` of the parents in use as out-of-domain. A query that needs only such parents is a
        test query, whatever its split was; one that needs none keeps its split; one that needs both kinds is left out.
-    3. Where there is no dev split, `dev` train queries become one. All of dev is in-domain.
+    3. Without a dev split, `dev` train queries become one. All of dev is in-domain.
 
     So no tool and no parent of an out-of-domain query is gold in train or dev. Dev and test queries get the slice
-    `domain`, `in` or `out`. All of them are asked of the same library, which holds the tools of both domains.
+    `domain`, `in` or `out`. All of them use the same library, which has the tools of both domains.
 
     Raises:
         DataError: nothing can be held out, or train or dev would be empty.
@@ -202,16 +202,16 @@ def split_domains(tables: Tables, options: DomainOptions) -> Tables:
 def held_units(
     sets: Iterable[frozenset[Unit]], wanted: float, seed: int, common: Collection[Unit] = ()
 ) -> frozenset[Unit]:
-    """Choose units to hold out: whole sets, so that there are queries with nothing but held-out units.
+    """Choose units to hold out, in whole sets, so that some queries need only held-out units.
 
-    Units drawn one by one would mostly leave queries that mix held-out units with others. So the sets in which
-    queries use them are taken, in hash order, until `wanted` units or more have been chosen. A set with a common
-    unit is passed over: to hold out what a tenth of all queries need would cost train those queries.
+    Units drawn one by one would mostly leave queries that mix held-out units with others. So the sets of units that
+    queries use are taken in hash order until `wanted` units or more have been chosen. Sets with a common unit are
+    skipped: holding out what a tenth of all queries need would remove those queries from train.
 
     Args:
         sets: the units of each query; repeated sets count once.
-        wanted: how many units; the last set may bring a few more.
-        seed: any integer; a part of what is hashed.
+        wanted: number of units; the last set may add a few more.
+        seed: any integer; part of what is hashed.
         common: units that stay in train.
 
     Raises:
@@ -229,7 +229,7 @@ def held_units(
 
 
 def with_dev(queries: Sequence[Query], count: int, seed: int) -> list[Query]:
-    """The queries, in the order given, `count` of the train queries moved to dev.
+    """The queries in order, with `count` of the train queries moved to dev.
 
     Raises:
         DataError: there are not more train queries than that.
@@ -247,7 +247,7 @@ def shuffle(names: Iterable[str], seed: int) -> list[str]:
 
 
 def order_hash(text: str) -> bytes:
-    """The sha256 by which things are put in order."""
+    """The sha256 that defines the order."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -257,7 +257,7 @@ def _needs(tables: Tables, by: Literal["parent", "category"]) -> dict[str, froze
         tool.tool_id: parent_of(tool) if by == "parent" else (tool.category,) for tool in tables.tools
     }
     return {
-        # A gold tool that is not in the library is refused by `Dataset.build`, in better words than ours.
+        # `Dataset.build` refuses gold tools outside the library with a better message.
         query.query_id: frozenset(units[tool] for tool in query.gold if tool in units)
         for query in tables.queries
     }

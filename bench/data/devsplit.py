@@ -1,4 +1,4 @@
-"""A dev split where a dataset has none: a part of its train queries, by whole units of independence."""
+"""A dev split for datasets without one: part of the train queries, by whole units of independence. Tuning uses it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.data.derive import shuffle
 
-#: Of the judged train queries; and the most, so that methods have past queries to learn from.
+#: Share of the judged train queries to hold out, and its maximum, so that methods keep past queries to learn from.
 SHARE, MOST = 0.2, 0.5
 
 
@@ -18,9 +18,9 @@ class HeldOut:
     """Which train queries became dev.
 
     Attributes:
-        seed: another one holds out others.
-        queries, units: how many were held out.
-        train: judged train queries before.
+        seed: another seed holds out other queries.
+        queries, units: number of held-out queries and units.
+        train: number of judged train queries before.
     """
 
     seed: int
@@ -31,22 +31,22 @@ class HeldOut:
     def __str__(self) -> str:
         return (
             f"{self.queries} of {self.train} train queries, held out by {self.units} whole groups of dependent queries "
-            f"(seed {self.seed}), as there is no dev split"
+            f"(seed {self.seed}), because the dataset has no dev split"
         )
 
 
 def hold_out_dev(dataset: Dataset, seed: int = 0) -> tuple[Dataset, HeldOut | None]:
-    """The dataset itself where it has judged dev queries, else one in which a fifth of the judged train queries is dev.
+    """The dataset itself if it has judged dev queries, else a copy in which a fifth of the judged train queries is dev.
 
-    Units are taken in the order of the sha256 of `SEED:` and the id of their first query, until they hold a fifth; one
-    with which they would hold more than half is passed over. No held-out query depends on one that is left.
+    Units are taken in the order of the sha256 of `SEED:` and the id of their first query until they hold a fifth; a
+    unit that would bring the share above a half is skipped. No held-out query depends on a remaining one.
 
     Args:
         dataset: any.
-        seed: of the order.
+        seed: seed of the order.
 
     Raises:
-        UsageError: there are no judged train queries either, or none can be held out, because they are one unit.
+        UsageError: there are no judged train queries, or none can be held out because they form one unit.
     """
     if dataset.gold.counts[dataset.rows("dev")].any():
         return dataset, None

@@ -1,17 +1,17 @@
-"""Near-duplicates of judged tools among the tools of another catalogue.
+"""Near-duplicates of judged tools among the tools of another catalogue. Libraries with distractors use them.
 
-A distractor that does what a gold tool does is right, and would count as wrong. Here a tool is a near-duplicate of
-another one if
+A distractor that does what a gold tool does is right but would count as wrong. A tool is a near-duplicate of another
+one if
 
 - the sets of words of their names and descriptions are equal,
 - the TF-IDF cosine of these texts is at least `COSINE`, or
 - their names are equal up to case, and the cosine is at least `COSINE_OF_NAMESAKES`.
 
-The rule reads texts alone and no model, so that the same files give the same tools on every machine. Words are runs of
-letters and digits after case folding, in every script: another rule would change what datasets with distractors hold.
-The limits were set by reading pairs of LiveMCPBench's gold tools and tools of the dataset `mcp-servers`: above them
-nearly all pairs do the same, below them most do not. `docs/studies/2026-11-library-size.md` has the shares and their
-intervals.
+The rule reads only texts and no model, so the same files give the same tools on every machine. Words are runs of
+letters and digits after case folding, in every script; another rule would change the content of datasets with
+distractors. The limits were set by reading pairs of LiveMCPBench's gold tools and tools of the dataset `mcp-servers`:
+above them nearly all pairs do the same, below them most do not. `docs/studies/2026-11-library-size.md` has the shares
+and intervals.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def near_duplicates(tools: Sequence[Tool], judged: Sequence[Tool]) -> dict[str, tuple[str, ...]]:
-    """Which tools are near-duplicates of a judged tool.
+    """Find tools that are near-duplicates of a judged tool.
 
-    The weights of words come from both collections whole, so the answer for a tool does not depend on which tools are
+    The weights of words come from both whole collections, so the answer for a tool does not depend on which tools are
     drawn later.
 
     Args:
         tools: a catalogue.
-        judged: tools that queries of another catalogue name.
+        judged: tools that queries of the other catalogue name.
 
     Returns:
-        tool_id -> ids of the judged tools that it is near to, sorted. A tool whose text has no word is near to none.
+        tool_id -> sorted ids of the judged tools it duplicates. A tool without words duplicates none.
     """
     if not tools or not judged:
         return {}

@@ -1,4 +1,4 @@
-"""Reading edge lists from files."""
+"""Read edge lists from files. Loaders and imports call it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_edges(path: Path) -> list[Edge]:
         raise DataError(f"cannot read the edge list {path}: {error.strerror}.") from None
     except UnicodeDecodeError as error:
         raise DataError(f"the edge list {path} is not UTF-8 ({error.reason} at byte {error.start}).") from None
-    # Not `csv`: it bounds the length of a field, and quotes have no meaning here.
+    # Not `csv`: it limits the length of a field, and quotes have no meaning here.
     rows = [line.split("\t") if line else [] for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     header = tuple(rows[0]) if rows else ()
     if header[:2] != COLUMNS[:2] or header != COLUMNS[: len(header)]:

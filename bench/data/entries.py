@@ -1,6 +1,6 @@
-"""Datasets that there are, by their cards: folders of `bench.datasets`, the entry points of that name, added ones.
+"""Available datasets, by their cards: folders of `bench.datasets`, entry points of that name, and added ones.
 
-To list them takes neither NumPy nor pyarrow: what loads them is `bench.registry.datasets`.
+Listing them needs neither NumPy nor pyarrow; `bench.registry.datasets` loads them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class NoOptions(ParameterSet):
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """A dataset that can be loaded: its card, and where its loader or its stored tables are."""
+    """A dataset that can be loaded: its card, and the location of its loader or stored tables."""
 
     card: Card
     folder: Path
@@ -41,7 +41,7 @@ class DatasetEntry:
         return with_library_options(self.own_options())
 
     def own_options(self) -> type[ParameterSet]:
-        """The loader's option class, for this card; of a dataset that a user adds, the views of its queries."""
+        """The loader's option class for this card; for a dataset that a user added, the views of its queries."""
         from bench.data.queryviews import ViewOptions
 
         if self.module is None or self.card.obtain:
@@ -61,7 +61,7 @@ class DatasetEntry:
 
 @dataclass(frozen=True)
 class _KnownDatasets:
-    """Datasets by id, and why each of the others cannot be used: one broken dataset does not stop the rest."""
+    """Datasets by id, and why the others cannot be used: a broken dataset does not hide the rest."""
 
     entries: dict[str, DatasetEntry]
     broken: dict[str, str]
@@ -93,7 +93,7 @@ def _installed_datasets() -> _KnownDatasets:
 
 @cache
 def _own_folder_entry(name: str) -> DatasetEntry | None:
-    """The built-in dataset whose folder has its name, as most have: all other cards take a while to read."""
+    """The built-in dataset whose folder has its name, as most have: reading all other cards takes a while."""
     if not re.fullmatch(ID_PATTERN, name):
         return None
     module = name.replace("-", "_")
@@ -142,16 +142,16 @@ def dataset_entries() -> dict[str, DatasetEntry]:
 
 
 def broken_datasets() -> dict[str, str]:
-    """Name -> why it cannot be used, of datasets whose card or folder is damaged."""
+    """Name -> why the dataset cannot be used, for damaged cards and folders."""
     return {**_installed_datasets().broken, **_added_datasets().broken}
 
 
 def dataset_entry(name: str) -> DatasetEntry:
-    """The dataset of an id or alias.
+    """The dataset with this id or alias.
 
     Raises:
-        UsageError: there is no such dataset; the message suggests the nearest id.
-        DataError: there is one, and it is damaged.
+        UsageError: it does not exist; the message suggests the nearest id.
+        DataError: it exists but is damaged.
     """
     if name not in _added_datasets().entries and (entry := _own_folder_entry(name)) is not None:
         return entry

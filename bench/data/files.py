@@ -1,4 +1,4 @@
-"""Access to a dataset's upstream files for its loader."""
+"""Access to a dataset's upstream files. Loaders receive it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Files:
-    """What a loader reads: upstream's files by their path in the repository, and its own folder."""
+    """The files that a loader can read: upstream's, by their path in the repository, and its own folder."""
 
     paths: Mapping[str, Path]
     folder: Path
@@ -29,28 +29,28 @@ class Files:
         return self.paths[name]
 
     def text(self, name: str) -> str:
-        """An upstream file as text; raises `DataError` when it is not UTF-8."""
+        """An upstream file as text; raises `DataError` if it is not UTF-8."""
         return Reader(name, DataError).read_text(self.paths[name])
 
     def json(self, name: str) -> Any:
-        """An upstream file as JSON; raises `DataError` when it is not."""
+        """An upstream file as JSON; raises `DataError` if it is not JSON."""
         try:
             return json.loads(self.text(name))
         except (ValueError, RecursionError) as error:
             raise DataError(f"{name} is not JSON: {error}.") from None
 
     def read_as(self, form: type[T], name: str) -> T:
-        """An upstream file as JSON of a given form; raises `DataError` that names the first record out of form."""
+        """An upstream file as JSON of a given form; raises `DataError` that names the first invalid record."""
         try:
             return TypeAdapter(form).validate_json(self.text(name), strict=True)
         except ValidationError as error:
             fault = faults(error)[0]
-            # The place is a list index or a key, then a field; there is none when the file is not JSON at all.
+            # The location is a list index or a key, then a field; it is empty if the file is not JSON.
             where = "".join(f", {kind} {part}" for kind, part in zip(("record", "field"), fault.place, strict=False))
             raise DataError(f"{name}{where}: {fault.message}.") from None
 
     def lines_as(self, form: type[T], name: str) -> Iterator[tuple[T, str]]:
-        """The values of an upstream file of JSON Lines, each with its place; raises `DataError` as `read_as` does."""
+        """The values of an upstream JSON Lines file, each with its place; raises `DataError` as `read_as` does."""
         lines = TypeAdapter(form)
         # Not `splitlines`: it would also cut at the line separators that JSON allows inside a text.
         for number, line in enumerate(self.text(name).split("\n"), start=1):

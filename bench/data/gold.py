@@ -18,9 +18,9 @@ class Gold:
     Query i's gold tools are `tools[starts[i]:starts[i+1]]` (int32 codes, ascending, distinct) with
     relevance `grades[...]` (int32, at least 1).
 
-    Each of them is a requirement. `groups` has, in the same order, the tools any of which meets it, the gold tool
-    first; None where every requirement is met by its gold tool alone. `forbidden` has the tools that look right and do
-    harm (with relevance 1); None where no query has any.
+    Each gold tool is a requirement. `groups` lists, in the same order, the tools that meet it, the gold tool first;
+    None if every requirement is met only by its gold tool. `forbidden` has the tools that look right but do harm (with
+    relevance 1); None if no query has any.
 
     Examples:
         >>> gold = bench.Gold.of([{7: 1, 2: 3}, {}, {5: 1}])
@@ -68,7 +68,7 @@ class Gold:
         counts = self.counts[queries]
         starts = np.zeros(len(queries) + 1, dtype=np.int64)
         np.cumsum(counts, out=starts[1:])
-        # Positions of all kept entries at once: each query's own start, counted up from 0.
+        # Positions of all kept entries at once: each query's start, counted up from 0.
         within = np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
         entries = np.repeat(self.starts[queries], counts) + within
         return Gold(
@@ -89,7 +89,7 @@ class Gold:
             yield query, [tool], grade
 
     def members(self) -> Gold:
-        """All tools that meet a requirement, with the largest relevance of those that they meet; not grouped."""
+        """All tools that meet a requirement, with the largest relevance among those they meet; not grouped."""
         if self.groups is None:
             return self
         rows: list[dict[int, int]] = [{} for _ in range(len(self))]

@@ -50,11 +50,11 @@ class GoldGroups:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Number of tools in all groups of each query, (queries,); a tool of two groups counts twice."""
+        """Number of tools in all groups of each query, (queries,); a tool in two groups counts twice."""
         return self.members[self.starts[1:]] - self.members[self.starts[:-1]]
 
     def cell_mask(self) -> NDArray[np.bool_]:
-        """(queries, most of any query): which cells of an array with a cell for each of these tools are in use."""
+        """(queries, maximum per query): which cells of a padded array are in use."""
         sizes = self.sizes
         return np.arange(int(sizes.max(initial=0))) < sizes[:, None]
 
@@ -73,7 +73,7 @@ class GoldGroups:
 
 
 def _ranges(starts: NDArray[np.int64], chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the chosen parts start once they are side by side, and the entries that they have."""
+    """The starts of the chosen parts when concatenated, and their entries."""
     counts = starts[chosen + 1] - starts[chosen]
     offsets = np.zeros(len(chosen) + 1, dtype=np.int64)
     np.cumsum(counts, out=offsets[1:])

@@ -1,4 +1,4 @@
-"""What tools may do to the world, as the hints of their MCP annotations say."""
+"""What tools may do to the world, according to their MCP annotations. Metrics of destructive tools use it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 
 from bench.data.tables import Tool
 
-#: The least share of tools with hints in a library of which anything is said.
+#: Minimum share of tools with hints for a statement about a library.
 LEAST_ANNOTATED = 0.5
 
 
 def destructive_tools(tools: Sequence[Tool]) -> NDArray[np.bool_] | None:
-    """Which tools of a library may destroy something.
+    """Find the tools of a library that may destroy something.
 
-    A tool that is read-only destroys nothing; any other may, unless its `destructiveHint` is false. These are the
-    defaults of MCP's `ToolAnnotations` (protocol version 2025-03-26 and later), by which a tool without annotations may
-    destroy, too. A hint that is no JSON boolean is none.
+    A read-only tool destroys nothing; any other may, unless its `destructiveHint` is false. These are the defaults of
+    MCP's `ToolAnnotations` (protocol version 2025-03-26 and later), by which a tool without annotations may destroy
+    too. A hint that is not a JSON boolean is ignored.
 
     Returns:
-        (tools,) whether it may; None if less than half of the tools have either hint, because then the absence of
-        annotations would be counted.
+        (tools,) whether it may; None if less than half of the tools have either hint, because the result would mostly
+        count missing annotations.
     """
     hints = [_hints(tool) for tool in tools]
     if not hints or sum(hint != (None, None) for hint in hints) < LEAST_ANNOTATED * len(hints):

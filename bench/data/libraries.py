@@ -1,15 +1,15 @@
 """Larger and smaller libraries for the queries of a dataset: `DATASET(distractors=CATALOGUE, tools=N, seed=0)`.
 
-Queries that no tool answers may be asked of a library as well: `DATASET(no_tool=QUERIES)`.
+Queries that no tool answers can be added too: `DATASET(no_tool=QUERIES)`. The registry calls it.
 
-The tools that a query names (gold, alternatives and forbidden tools, of every split) always stay. The rest is drawn:
-the dataset's own tools first, then distractors, each in the order of the sha256 of `SEED:ID`. Three things follow.
+The tools that queries name (gold, alternatives and forbidden tools, of every split) always stay. The rest is drawn: the
+dataset's own tools first, then distractors, each in the order of the sha256 of `SEED:ID`. This has three consequences.
 
-- Draws are nested: a larger library holds the smaller one, so that points of a curve compare like with like.
-- A library as large as the dataset's own is the dataset, and everything beyond it is from outside. Were both drawn from
-  one pool, small libraries would lose the siblings of gold tools on the same server, which are the hardest to tell
-  apart, and size and kind would change together.
-- A tool that is edited, added or removed upstream leaves the order of all others as it is.
+- Draws are nested: a larger library contains the smaller one, so points of a curve are comparable.
+- A library of the dataset's own size is the dataset, and everything beyond it comes from outside. If both were drawn
+  from one pool, small libraries would lose the siblings of gold tools on the same server, which are the hardest to
+  distinguish, and size and kind would change together.
+- A tool that is edited, added or removed upstream does not change the order of the others.
 """
 
 from __future__ import annotations
@@ -25,15 +25,13 @@ from bench.base.parameters import ParameterSet
 from bench.base.text import one_line
 from bench.data.card import Card
 from bench.data.dataset import Dataset
-from bench.data.derive import shuffle
-from bench.data.duplicates import near_duplicates
 from bench.data.tables import Query, Tables, Tool
 
 Duplicates = Literal["drop", "right", "keep"]
 
 
 class LibraryOptions(ParameterSet):
-    """The options that every dataset has: which tools and queries stand beside its own."""
+    """The options that every dataset has: added tools and queries."""
 
     distractors: str = Field(
         default="",
@@ -53,16 +51,15 @@ class LibraryOptions(ParameterSet):
     )
     no_tool: str = Field(
         default="",
-        description="A set of queries that no tool answers, such as masstool, which are asked as well. Their ids start "
-        "with its id.",
+        description="Queries that no tool answers, such as masstool, to add. Their ids start with its id.",
     )
 
 
 def with_library_options(declared: type[ParameterSet]) -> type[ParameterSet]:
-    """The options of a loader and those of libraries; a loader with a `seed` of its own shares it.
+    """The options of a loader and those of libraries; a loader with its own `seed` shares it.
 
     Raises:
-        DataError: the loader declares another option of these names.
+        DataError: the loader declares another option with one of these names.
     """
     both = declared.model_fields.keys() & LibraryOptions.model_fields.keys() - {"seed"}
     if both:
@@ -70,26 +67,26 @@ def with_library_options(declared: type[ParameterSet]) -> type[ParameterSet]:
     shared: dict[str, Any] = {}
     if (declared_seed := declared.model_fields.get("seed")) is not None:
         shared["seed"] = (declared_seed.annotation, declared_seed)
-    # The last base's fields come first.
+    # Fields of the last base come first.
     return create_model(
         declared.__name__, __base__=(LibraryOptions, declared), __module__=declared.__module__, **shared
     )
 
 
 def check_library(options: LibraryOptions, name: str, *, own_seed: bool) -> None:
-    """Refuse options that would change nothing.
+    """Refuse options that have no effect.
 
     Args:
-        options: of a dataset.
+        options: options of a dataset.
         name: its id.
-        own_seed: whether its loader has a use for the seed, too.
+        own_seed: whether its loader uses the seed too.
 
     Raises:
         UsageError: such an option is set.
     """
     if options.duplicates != "drop" and not options.distractors:
         raise UsageError(
-            f"duplicates={options.duplicates} of {name} says what becomes of distractors; add distractors=mcp-servers, "
+            f"duplicates={options.duplicates} of {name} is about distractors; add distractors=mcp-servers, "
             "or leave it out."
         )
     if options.seed and options.tools is None and not own_seed:
@@ -104,19 +101,23 @@ def is_drawn(options: LibraryOptions) -> bool:
 def with_library(
     dataset: Dataset, options: LibraryOptions, distractors: Dataset | None, spec: str, no_tool: Dataset | None = None
 ) -> Dataset:
-    """The dataset with another library, and with queries that no tool answers.
+    """The dataset with another library, or with added queries that no tool answers.
 
     Args:
-        dataset: with its own tools, queries and gold, all of which stay valid.
-        options: what is drawn; `options.distractors` is the id of `distractors`.
-        distractors: the catalogue that is added; its queries are not looked at.
+        dataset: with its own tools, queries and gold, which all stay valid.
+        options: the draw; `options.distractors` is the id of `distractors`.
+        distractors: the catalogue to add; its queries are ignored.
         spec: the spec of the result.
-        no_tool: the queries that are added; none of them has gold.
+        no_tool: the queries to add; none of them has gold.
 
     Raises:
-        UsageError: the library would be smaller than what queries name, or larger than what there is.
-        DataError: the id of a distractor or of an added query is taken in the dataset, or is too long.
+        UsageError: the library would be smaller than the tools that queries name, or larger than available.
+        DataError: an id of a distractor or of an added query already exists in the dataset, or is too long.
     """
+    # Every dataset has these options, and few libraries are drawn.
+    from bench.data.derive import shuffle
+    from bench.data.duplicates import near_duplicates
+
     judged = {tool for query in dataset.queries for tool in (*query.meeting, *query.forbidden)}
     unjudged = shuffle((tool.tool_id for tool in dataset.tools if tool.tool_id not in judged), options.seed)
     tools = {tool.tool_id: tool for tool in dataset.tools}
@@ -134,7 +135,7 @@ def with_library(
             copies = near_duplicates(offered, [tools[tool] for tool in sorted(judged)])
     added = {tool.tool_id: tool for tool in offered if options.duplicates != "drop" or tool.tool_id not in copies}
     tools |= added
-    # Gold is in no order of its own: it always stays whole.
+    # The order of gold has no meaning: all of it stays.
     order = [*sorted(judged), *unjudged, *shuffle(added, options.seed)]
     size = len(order) if options.tools is None else options.tools
     if size < len(judged):
@@ -144,7 +145,7 @@ def with_library(
         )
     if size > len(order):
         hint = "" if distractors is not None else ", or add distractors=mcp-servers"
-        raise UsageError(f"tools={size} is too large for {spec}: there are {len(order)} tools; set less{hint}.")
+        raise UsageError(f"tools={size} is too large for {spec}: there are {len(order)} tools; set fewer{hint}.")
     kept = set(order[:size])
     right = {} if options.duplicates != "right" else {tool: near for tool, near in copies.items() if tool in kept}
     queries = [_narrow_scope(_add_near_duplicates(query, right), kept) for query in dataset.queries]
@@ -166,13 +167,13 @@ def with_library(
 
 
 def _qualify_tool(tool: Tool, catalogue: str, parents: Collection[str]) -> Tool:
-    """A tool as one of another catalogue, where a server of the same name is another server."""
+    """A tool under the prefix of another catalogue, so that servers of the same name stay apart."""
     parent = f"{catalogue}/{tool.parent}" if tool.parent and tool.parent in parents else tool.parent
     return replace(tool, tool_id=f"{catalogue}/{tool.tool_id}", parent=parent)
 
 
 def _add_near_duplicates(query: Query, right: Mapping[str, tuple[str, ...]]) -> Query:
-    """A query that near-duplicates of its tools meet as these do, and harm as these do."""
+    """A query whose requirements near-duplicates of its tools meet too, and whose forbidden tools include them."""
     if not right:
         return query
     any_of: dict[str, tuple[str, ...]] = dict(query.any_of)
@@ -188,7 +189,7 @@ def _add_near_duplicates(query: Query, right: Mapping[str, tuple[str, ...]]) -> 
 
 
 def _narrow_scope(query: Query, kept: Collection[str]) -> Query:
-    """A query that may see what of its scope is still in the library; copies in other catalogues are not of it."""
+    """A query whose scope is limited to tools still in the library; copies in other catalogues are outside it."""
     scope = tuple(tool for tool in query.scope if tool in kept)
     if query.scope and not scope:
         raise UsageError(f"no tool of the scope of query {query.query_id} is left in this library; set tools higher.")

@@ -1,15 +1,15 @@
-"""Near copies between two collections of texts: does one hold nearly what the other does?
+"""Near copies between two collections of texts. Audits and checks of training data use them.
 
-Two signs, after the contamination studies of language models (Brown et al. 2020, appendix C; Touvron et al. 2023,
-appendix A.6), for texts that are short:
+Two criteria, after the contamination studies of language models (Brown et al. 2020, appendix C; Touvron et al. 2023,
+appendix A.6), adapted to short texts:
 
-- n-grams: a share of at least `SHARED` of a text's runs of `RUN` words is in one text of the other collection. Texts of
-  fewer than `FEWEST` runs are not judged by it: an ordinary opening ("I'm planning a picnic in") is most of them.
+- n-grams: at least a share `SHARED` of a text's runs of `RUN` words is in one text of the other collection. This is not
+  applied to texts of fewer than `FEWEST` runs: an ordinary opening ("I'm planning a picnic in") is most of them.
 - cosine: the TF-IDF cosine with one text of the other collection is at least `COSINE`, whatever the order of the words.
 
 Words are those of `bench.base.words` after case folding. The limits were set by reading pairs of ToolLens, whose test
-and train queries share templates: above them most pairs ask the same thing of the same places, names and dates, below
-them many ask for something else with the same words.
+and train queries share templates: above them most pairs ask the same about the same places, names and dates, below them
+many ask for something else in the same words.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
 
 RUN, FEWEST, SHARED, COSINE = 4, 10, 0.8, 0.9
 
-#: Texts that are compared with the whole other collection at once; bounds the memory.
+#: Number of texts compared with the whole other collection at once; bounds the memory.
 _BLOCK = 256
 
 
 def near_copies(texts: Sequence[str], others: Sequence[str]) -> NDArray[np.bool_]:
-    """Which texts have a near copy, or an exact one, in another collection.
+    """Find texts that have a near or exact copy in another collection.
 
     Args:
-        texts: what is asked about.
+        texts: texts to check.
         others: the other collection.
 
     Returns:
-        (texts,) bool. A text without a word has none.
+        (texts,) bool. A text without words has no copy.
     """
     shared, cosine = likeness(texts, others)
-    # The sums are of few terms; the last bits of a quotient decide nothing.
+    # The sums have few terms, so the last bits of a quotient do not matter.
     return (shared >= SHARED - 1e-9) | (cosine >= COSINE - 1e-9)
 
 
 def likeness(texts: Sequence[str], others: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How near the nearest text of another collection is, by either sign.
+    """Similarity to the nearest text of another collection, by both criteria.
 
     Returns:
-        (texts,) the largest share of a text's distinct runs that one other text has, 0 for a text of few runs, and
+        (texts,) the largest share of a text's distinct runs that one other text has, 0 for a text with few runs, and
         (texts,) the largest TF-IDF cosine. The weight of a word is its count times log(N / texts with it) + 1, where N
         is the number of texts of both collections.
     """
@@ -69,11 +69,11 @@ def likeness(texts: Sequence[str], others: Sequence[str]) -> tuple[NDArray[np.fl
 def similar_pairs(
     words: Sequence[Sequence[str]], others: Sequence[Sequence[str]], least: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """The pairs of a text and one of another collection whose TF-IDF cosine, weighted as in `likeness`, is large.
+    """Pairs of texts from two collections with a large TF-IDF cosine, weighted as in `likeness`.
 
     Args:
         words, others: the words of the texts of each collection.
-        least: the smallest cosine, above 0.
+        least: minimum cosine, above 0.
 
     Returns:
         (pairs,) positions in one collection, positions in the other, and cosines; by position.
@@ -83,7 +83,7 @@ def similar_pairs(
     parts: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
     for start in range(0, rows.shape[0], _BLOCK):
         part = (rows[start : start + _BLOCK] @ turned).tocoo()
-        # The sums are of few terms; the last bits of a cosine decide nothing.
+        # The sums have few terms, so the last bits of a cosine do not matter.
         large = part.data >= least - 1e-9
         parts.append((part.row[large].astype(np.int64) + start, part.col[large].astype(np.int64), part.data[large]))
     i, j, cosine = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
@@ -96,7 +96,7 @@ def _words(texts: Sequence[str]) -> list[list[str]]:
 
 
 def _weigh(words: Sequence[Sequence[str]], others: Sequence[Sequence[str]]) -> tuple[csr_array, csr_array]:
-    """The TF-IDF vectors of two collections, of length 1."""
+    """The TF-IDF vectors of two collections, normalised to length 1."""
     counts, other_counts = _counts(words, others)
     having = np.concatenate([counts.indices, other_counts.indices])
     documents = np.bincount(having, minlength=counts.shape[1])
@@ -110,7 +110,7 @@ def _runs(words: Sequence[str]) -> list[tuple[str, ...]]:
 
 def _counts(one: Sequence[Sequence[object]], other: Sequence[Sequence[object]]) -> tuple[csr_array, csr_array]:
     """How often each text of two collections has each item, over their common items."""
-    from scipy.sparse import csr_array  # a tenth of a second, and most runs look for no copies
+    from scipy.sparse import csr_array  # takes a tenth of a second to import, and most runs do not check for copies
 
     columns: dict[object, int] = {}
     coded = [[columns.setdefault(item, len(columns)) for items in part for item in items] for part in (one, other)]

@@ -1,4 +1,4 @@
-"""Novelty of a query's gold relative to past queries: its tools seen, mixed or unseen, and its whole set repeated."""
+"""Novelty of a query's gold relative to past queries: seen, mixed or unseen tools, and repeated gold sets."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from bench.data.dataset import Dataset
 from bench.data.parents import parent_of
 from bench.data.tables import SPLITS, Query, Tool
 
-#: Every value that `novelty` gives, from the best known to the newest.
+#: All values of `novelty`, from most to least known.
 NOVELTY = ("seen", "dev", "mixed", "unseen")
 
 
 def novelty(queries: Sequence[Query], unit_of: Mapping[str, Hashable]) -> dict[str, str]:
-    """Say of every judged dev and test query whether past queries have met its gold.
+    """Classify every judged dev and test query by whether past queries share its gold.
 
-    Seen is what is gold for a train query, as the protocol has it (section 1). The values:
+    A tool is seen if it is gold for a train query, as in section 1 of the protocol. The values:
 
     - `seen`: all of the query's gold is seen.
-    - `unseen`: none of it is, nor is any gold for a dev query.
-    - `mixed`: some is seen, and the rest is gold for no dev query either.
-    - `dev`: some is not seen, but gold for a dev query. Methods may learn from dev as well, so for some methods it is
-      known and for others not; test queries alone have this value.
+    - `unseen`: none of it is, and none is gold for a dev query.
+    - `mixed`: some is seen, and the rest is not gold for a dev query.
+    - `dev`: some is not seen but gold for a dev query. Methods may learn from dev as well, so some methods know it and
+      others do not; only test queries have this value.
 
     Args:
         queries: all queries of a dataset.
-        unit_of: tool_id -> what is seen or not: its parent, or the tool itself. A gold tool without a unit does not
-            count.
+        unit_of: tool_id -> what can be seen or not: its parent, or the tool itself. Gold tools without a unit are
+            ignored.
 
     Returns:
-        query_id -> value. Train queries are not among them: they know themselves.
+        query_id -> value, without train queries.
     """
     units = {query.query_id: {unit_of[tool] for tool in query.gold if tool in unit_of} for query in queries}
     train, dev = (
@@ -56,7 +56,7 @@ def novelty(queries: Sequence[Query], unit_of: Mapping[str, Hashable]) -> dict[s
 
 
 def with_slice(queries: Iterable[Query], name: str, values: Mapping[str, str]) -> list[Query]:
-    """The queries, each with the slice `name` where `values` (query_id -> value) has one for it."""
+    """The queries, with the slice `name` for those that `values` (query_id -> value) contains."""
     return [
         replace(query, slices={**query.slices, name: values[query.query_id]}) if query.query_id in values else query
         for query in queries
@@ -64,19 +64,19 @@ def with_slice(queries: Iterable[Query], name: str, values: Mapping[str, str]) -
 
 
 def with_parent_slice(queries: Sequence[Query], tools: Iterable[Tool]) -> list[Query]:
-    """The queries with the slice `parent`: how new the parents of their gold are."""
+    """The queries with the slice `parent`: how novel the parents of their gold are."""
     return with_slice(queries, "parent", novelty(queries, {tool.tool_id: parent_of(tool) for tool in tools}))
 
 
 def repeated_gold(dataset: Dataset, rows: NDArray[np.int64], evaluated: NDArray[np.int64]) -> int:
-    """How many judged queries have the same gold set as a past query; a method that recalls past bundles knows it.
+    """Count judged queries whose gold set a past query has too; a method that recalls past sets knows it.
 
-    Past queries are those that methods may learn from: train and dev, less the evaluated split. Grades do not count.
+    Past queries are those that methods may learn from: train and dev, without the evaluated split. Grades do not count.
 
     Args:
         dataset: the queries.
-        rows: (queries,) those that are asked.
-        evaluated: (queries,) the whole evaluated split, also where only a part of it is asked.
+        rows: (queries,) whether a query is asked.
+        evaluated: (queries,) the whole evaluated split, even if only part of it is asked.
     """
     past = dataset.splits != SPLITS.index("test")
     past[evaluated] = False

@@ -14,21 +14,21 @@ Parent = tuple[str, ...]
 
 
 def parent_of(tool: Tool) -> Parent:
-    """What tells parents apart: two categories may have parents of the same name.
+    """What identifies a parent: two categories may have parents of the same name.
 
-    A tool that names no parent has one to itself, so that tools are not kin for want of a name.
+    A tool without a parent has one of its own, so that missing names do not make tools related.
     """
     return (tool.category, tool.parent) if tool.parent else (tool.tool_id,)
 
 
 def parent_codes(tools: Sequence[Tool]) -> NDArray[np.int64]:
-    """(tools,) a number for each tool's parent; equal numbers, same parent."""
+    """(tools,) a number for each tool's parent; equal numbers mean the same parent."""
     codes: dict[Parent, int] = {}
     return np.array([codes.setdefault(parent_of(tool), len(codes)) for tool in tools], dtype=np.int64)
 
 
 def families(tools: Sequence[Tool]) -> list[list[int]]:
-    """Codes of the tools of each parent, in the order of the parents' first tools; each family ascends."""
+    """Codes of the tools of each parent, ordered by the parents' first tools; codes ascend within a parent."""
     codes: defaultdict[Parent, list[int]] = defaultdict(list)
     for code, tool in enumerate(tools):
         codes[parent_of(tool)].append(code)

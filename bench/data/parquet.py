@@ -1,6 +1,6 @@
 """A dataset as a folder of Parquet tables (`tools`, `queries`, `gold`, `edges`) with `dataset.json`.
 
-Any of them is one line away: `pandas.read_parquet(f"{folder}/queries.parquet")` or
+Each table can be read in one line: `pandas.read_parquet(f"{folder}/queries.parquet")` or
 `datasets.load_dataset("parquet", data_files=f"{folder}/queries.parquet")`.
 """
 
@@ -27,9 +27,9 @@ from bench.data.card import MANIFEST, Card
 from bench.data.dataset import Dataset
 
 FORMAT_VERSION = 1
-#: Bytes of one table, decompressed. Full-size ToolBench takes a fiftieth.
+#: Maximum decompressed bytes of one table; full-size ToolBench takes a fiftieth.
 _LARGEST_TABLE = 4 << 30
-#: Bytes of what is read of a file that a user brought; as rows it takes several times as much.
+#: Maximum bytes of a user's file; as rows it takes several times as much.
 _LARGEST_BROUGHT = 1 << 30
 
 
@@ -47,7 +47,7 @@ class DatasetManifest(Record):
 
 
 def write_dataset(dataset: Dataset, folder: Path) -> None:
-    """Write the folder; `dataset.json` comes last, so a folder without it is not a dataset yet."""
+    """Write the folder; `dataset.json` comes last, so a folder without it is not yet a dataset."""
     digests: dict[str, str] = {}
     for name, table in arrow_tables(dataset.tools, dataset.queries, dataset.edges).items():
         with replacing(folder / f"{name}.parquet") as temporary:
@@ -65,7 +65,7 @@ def write_dataset(dataset: Dataset, folder: Path) -> None:
 
 
 def read_dataset(folder: Path) -> Dataset:
-    """Read a folder that `write_dataset` wrote, checking every file against `dataset.json`.
+    """Read a folder written by `write_dataset` and check every file against `dataset.json`.
 
     Raises:
         DataError: a file is missing, truncated, changed, or of another format version.
@@ -86,9 +86,11 @@ def read_dataset(folder: Path) -> Dataset:
         judged = Counter(zip(*(tables["gold"][column].to_pylist() for column in ("query_id", "tool_id")), strict=True))
         known = {query.query_id for query in rows.queries}
         query, tool = next((pair for pair, times in judged.items() if times > 1 or pair[0] not in known), ("", ""))
-        raise DataError(f"{folder / 'gold'}.parquet judges {tool!r} twice for query {query!r}, or has no such query.")
+        raise DataError(
+            f"{folder / 'gold'}.parquet judges {tool!r} twice for query {query!r}, or the query does not exist."
+        )
     dataset = Dataset.build(manifest.spec, manifest.card, rows)
-    # The files' checksums were verified above; the stored hash then holds for their content.
+    # The files' checksums were verified above, so the stored hash holds for their content.
     dataset.__dict__["content_hash"] = manifest.content_hash
     return dataset
 
@@ -105,7 +107,7 @@ def _read_table(path: Path, digest: str) -> pa.Table:
 
 
 def _read_batches(file: pq.ParquetFile, label: str, columns: list[str] | None, most: int) -> Iterator[pa.RecordBatch]:
-    """Bit by bit: what the file says of its size counts a value that is repeated a million times once."""
+    """Read in parts: the file's size information counts a repeated value once."""
     size = 0
     for batch in file.iter_batches(batch_size=256, columns=columns, use_threads=False):
         size += batch.nbytes
@@ -115,15 +117,15 @@ def _read_batches(file: pq.ParquetFile, label: str, columns: list[str] | None, m
 
 
 def parquet_rows(path: Path, columns: Sequence[str], label: str) -> list[dict[str, Any]]:
-    """Columns of a Parquet file that a user brought, a dictionary for each row.
+    """Read columns of a user's Parquet file, one dictionary per row.
 
     Args:
         path: the file.
-        columns: what is read of it.
-        label: what messages call it.
+        columns: columns to read.
+        label: the file's name in messages.
 
     Raises:
-        DataError: it is no Parquet file, lacks a column, or would fill the memory.
+        DataError: it is not a Parquet file, lacks a column, or would fill the memory.
     """
     try:
         file = pq.ParquetFile(pa.BufferReader(read_regular(path)))
@@ -137,12 +139,12 @@ def parquet_rows(path: Path, columns: Sequence[str], label: str) -> list[dict[st
         raise DataError(f"{label} is not a readable Parquet file ({one_line(str(error), 200)}).") from None
 
 
-#: Columns that may hold nulls; in the others a null is a defect.
+#: Columns that may contain nulls; elsewhere a null is an error.
 _NULLABLE = frozenset({"returns", "source", "annotations", "input_schema"})
 
 
 def _has_nulls(column: pa.ChunkedArray) -> bool:
-    """Whether a column, a list of it, or a field of an object in a list is null; a default may be."""
+    """Whether a column, its list items, or a field of objects in a list is null; a default may be null."""
     if pa.types.is_struct(column.type):
         parts = zip(column.type, column.flatten(), strict=True)
         return bool(column.null_count) or any(_has_nulls(part) for field, part in parts if field.name != "default")
@@ -154,7 +156,7 @@ def _has_nulls(column: pa.ChunkedArray) -> bool:
 
 
 def _check_columns(folder: Path, tables: dict[str, pa.Table]) -> None:
-    """Refuse a table whose columns are not those that `write_dataset` writes."""
+    """Refuse a table whose columns differ from those that `write_dataset` writes."""
     for name, schema in SCHEMAS.items():
         table = tables[name]
         columns = {field.name: field.type for field in schema}
@@ -163,7 +165,7 @@ def _check_columns(folder: Path, tables: dict[str, pa.Table]) -> None:
         columns |= {SCOPE.name: SCOPE.type} if name == "queries" and SCOPE.name in table.column_names else {}
         for column, kind in columns.items():
             if table.column_names.count(column) != 1 or not table.schema.field(column).type.equals(kind):
-                raise DataError(f"{folder / name}.parquet lacks the column {column!r} of type {kind}, or has it twice.")
+                raise DataError(f"{folder / name}.parquet lacks the column {column!r} of type {kind}, or repeats it.")
             if column not in _NULLABLE | slices and _has_nulls(table[column]):
                 raise DataError(f"{folder / name}.parquet has nulls in the column {column!r}.")
         for column in table.column_names:

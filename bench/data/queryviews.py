@@ -1,4 +1,7 @@
-"""Views of the queries of a dataset: as users wrote them, or as a model typed them into its tool search."""
+"""Views of the queries of a dataset: as users wrote them, or as a model typed them into its tool search.
+
+The registry applies them when a dataset is loaded.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +33,10 @@ class ViewOptions(ParameterSet):
 
 
 def with_view(dataset: Dataset, view: View) -> Dataset:
-    """The dataset with its queries in a view; those that lack what the view shows keep their request.
+    """The dataset with its queries in a view; queries that lack the view keep their request.
 
     Raises:
-        UsageError: no query has it.
+        UsageError: no query has the view.
     """
     if view == "request":
         return dataset
@@ -63,20 +66,20 @@ def _view_query(query: Query, view: View) -> Query | None:
 def _add_note(card: Card, view: View, lacking: int, count: int) -> Card:
     if not lacking:
         return card
-    note = f"{lacking} of {count} queries have no {_WHAT[view]}: view={view} asks them by their request."
+    note = f"{lacking} of {count} queries have no {_WHAT[view]}: view={view} uses their request."
     return card.model_copy(update={"known_issues": [*card.known_issues, note]})
 
 
 def merge_rankings(rankings: Iterable[Iterable[int]], depth: int) -> list[int]:
-    """The tools of several calls by the best rank that one has in any of them; equal ranks in the order of the calls.
+    """Merge the tools of several calls by the best rank in any of them; equal ranks in the order of the calls.
 
     Args:
         rankings: the ranked tools of each call.
-        depth: the most tools of the result.
+        depth: maximum tools of the result.
     """
     best: dict[int, int] = {}
     for ranking in rankings:
         for rank, tool in enumerate(ranking):
             best[tool] = min(rank, best.get(tool, rank))
-    # Python's sort is stable, and the dictionary is in the order of the calls.
+    # Python's sort is stable, and the dictionary keeps the order of the calls.
     return sorted(best, key=best.__getitem__)[:depth]

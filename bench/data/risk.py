@@ -1,4 +1,4 @@
-"""Labels of risk as annotations of tools.
+"""Labels of risk as annotations of tools. Loaders of datasets with such labels use them.
 
 The levels are those of *Risk-Aware Reranking for Agentic Tool Retrieval* (2026): 1, a tool only reads; 2, its actions
 have little impact and can be undone; 3, it takes elevated permissions or half-sensitive data; 4, its actions cannot be
@@ -22,7 +22,7 @@ class RiskOptions(ParameterSet):
     """The options of a dataset whose tools have labels of risk."""
 
     destructive: int = Field(
-        3, ge=2, le=5, description="the lowest level of risk from which on a tool counts as destructive"
+        3, ge=2, le=5, description="the lowest level of risk at which a tool counts as destructive"
     )
 
 
@@ -32,13 +32,13 @@ class _Label(Record):
 
 
 def with_risk(tables: Tables, files: Files, name: str, options: RiskOptions) -> Tables:
-    """The tables with the levels of a file of labels (tool -> level) as annotations of the tools.
+    """The tables with the levels of a label file (tool -> level) as annotations of the tools.
 
-    Level 1 is `readOnlyHint`, a level from `options.destructive` on `destructiveHint`, `risk` the level itself. Remarks
-    count tools without a label, and labels of no tool.
+    Level 1 becomes `readOnlyHint`, levels from `options.destructive` on become `destructiveHint`, and `risk` is the
+    level itself. Remarks count tools without a label, and labels without a tool.
 
     Raises:
-        DataError: the file is not one of labels.
+        DataError: the file does not contain labels.
     """
     labels = files.read_as(dict[str, _Label], name)
     known = {tool.tool_id for tool in tables.tools}

@@ -1,4 +1,4 @@
-"""Upstream files from a mirror, the cache or the network, verified by checksum.
+"""Upstream files from a mirror, the cache or the network, verified by checksum. The registry fetches with it.
 
 Every file is named `owner/repo/commit/path` and has a sha256 in its dataset's card. A download goes
 to `NAME.part`, resumes there after an interruption, is checked, and is renamed into the cache.
@@ -32,12 +32,12 @@ ATTEMPTS = 5
 UNREACHABLE_ATTEMPTS = 2
 CONNECTIONS = 4
 LONGEST_WAIT = 60.0
-# No dataset file is near this; a server that sends without end must not fill the disk.
+# No dataset file comes close to this; a server that never stops sending must not fill the disk.
 LARGEST_FILE = 4 << 30
 
 
 class _TryAgain(Exception):
-    """A passing fault of the server or the line; `wait` is what the server asked for, in seconds."""
+    """A temporary fault of the server or the connection; `wait` is the delay that the server requested, in seconds."""
 
     def __init__(self, reason: str, wait: float | None = None) -> None:
         super().__init__(reason)
@@ -46,10 +46,10 @@ class _TryAgain(Exception):
 
 @dataclass(frozen=True)
 class Sources:
-    """Where upstream's files come from.
+    """Where upstream files come from.
 
-    With `mirror`, files are read from there and nowhere else. With `offline`, a file that is neither
-    in the mirror nor in the cache is an error at once.
+    With `mirror`, files are only read from there. With `offline`, a file that is in neither the mirror nor the cache is
+    an error at once.
     """
 
     mirror: Path | None = None
@@ -61,15 +61,15 @@ class Sources:
 
     @staticmethod
     def from_session(progress: Progress = QUIET) -> Sources:
-        """As the current session says, whose defaults are `BENCH_MIRROR` and `BENCH_OFFLINE`."""
+        """As set in the current session, whose defaults are `BENCH_MIRROR` and `BENCH_OFFLINE`."""
         here = current_session()
         return Sources(expand_path(here.mirror) if here.mirror else None, here.offline, progress=progress)
 
     def fetch(self, files: Mapping[str, str]) -> dict[str, Path]:
-        """Make every file (`owner/repo/commit/path` -> sha256) present and checked; return local paths.
+        """Make every file (`owner/repo/commit/path` -> sha256) available and verified; return local paths.
 
         Raises:
-            UnavailableError: a file is missing and may not, or could not, be downloaded.
+            UnavailableError: a file is missing and may not be, or could not be, downloaded.
             DataError: a file's sha256 is not the card's.
             StorageError: the cache cannot be written.
         """
@@ -146,7 +146,7 @@ class Sources:
                 resumed = self._receive(client, name, part, count)
             except (_TryAgain, httpx.RequestError) as error:
                 problem = str(error) or type(error).__name__
-                # A host that cannot be reached at all is rarely there a moment later: say so soon.
+                # A host that cannot be reached is rarely back a moment later, so fail soon.
                 if attempt == (UNREACHABLE_ATTEMPTS if isinstance(error, httpx.ConnectError) else ATTEMPTS):
                     break
                 self._wait(attempt, error.wait if isinstance(error, _TryAgain) else None)
@@ -157,7 +157,7 @@ class Sources:
                     os.replace(part, path)
                 return
             part.unlink()
-            # The first half may have been of another version or broken: once more from the start.
+            # The first part may be damaged or of another version: start again once.
             if not resumed:
                 raise DataError(_mismatch(f"the download of {name}", actual, digest))
             problem = "the resumed download did not match its checksum"
@@ -171,7 +171,7 @@ class Sources:
         time.sleep(min(wait, LONGEST_WAIT) * self.patience)
 
     def _receive(self, client: httpx.Client, name: str, part: Path, count: Callable[[int], None]) -> bool:
-        """Append to `part` what is missing; say whether it was resumed."""
+        """Append the missing bytes to `part`; return whether the download was resumed."""
         have = part.stat().st_size if part.exists() else 0
         headers = {"Range": f"bytes={have}-"} if have else {}
         with client.stream("GET", f"{self.base_url}/{quote(name)}", headers=headers) as response:
@@ -205,7 +205,7 @@ def _matches(path: Path, digest: str) -> bool:
 
 
 def _part(path: Path) -> Path:
-    """Where a download in progress lies; a name that `.part` would make too long for the file system is hashed."""
+    """The file of a download in progress; names that are too long for the file system with `.part` are hashed."""
     name = path.name + ".part"
     if len(os.fsencode(name)) > 255:
         name = hashlib.sha256(os.fsencode(path.name)).hexdigest() + ".part"

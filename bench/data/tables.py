@@ -1,7 +1,7 @@
 """The normalised rows that loaders return, and the templates of tool text.
 
-A loader turns upstream's files into `Tables`; `bench.data.dataset.Dataset.build` checks, sorts and
-encodes them. Rows are for the borders; inside, everything is integer codes.
+A loader turns upstream's files into `Tables`; `bench.data.dataset.Dataset.build` checks, sorts and encodes them. Rows
+are used only at I/O boundaries; all other code uses integer codes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EdgeReason = Literal["result", "verification"]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One input of a tool. `default` is upstream's value as JSON text, None when it names none."""
+    """One input of a tool. `default` is upstream's value as JSON text, None if there is none."""
 
     name: str
     type: str = ""
@@ -33,7 +33,7 @@ class Parameter:
     default: str | None = None
 
     def to_schema(self) -> dict[str, Any]:
-        """As ToolBench writes a parameter: name, type, description, and default where there is one."""
+        """A parameter as ToolBench writes it: name, type, description, and default if there is one."""
         schema: dict[str, Any] = {"name": self.name, "type": self.type, "description": self.description}
         if self.default is not None:
             schema["default"] = json.loads(self.default)
@@ -44,12 +44,12 @@ class Parameter:
 class Tool:
     """One retrievable tool and its place in the hierarchy category > parent > tool.
 
-    `returns` is the response schema as JSON text (None when unknown). `source` is the text the
-    upstream corpus has for this tool, where it has one.
+    `returns` is the response schema as JSON text (None if unknown). `source` is the tool's text in the upstream corpus,
+    if it has one.
 
     Tools of an imported catalogue also have a `title`, `annotations` (an object, as JSON text), the whole
     `input_schema` (JSON Schema, as JSON text; `parameters` are its top-level properties), and the mark `deprecated`.
-    The response schema of such a tool is JSON Schema, too.
+    The response schema of such a tool is JSON Schema too.
     """
 
     tool_id: str
@@ -66,7 +66,7 @@ class Tool:
     deprecated: bool = False
 
     def text(self, template: Template) -> str:
-        """The text that methods index, by the protocol's section 4.
+        """The text that methods index, by section 4 of the protocol.
 
         Raises:
             UsageError: a Jinja template fails on this tool, or makes too long a text.
@@ -115,13 +115,13 @@ def with_parameters(tool: Tool) -> str:
 
 
 def as_definition(tool: Tool) -> str:
-    """The definition of a function, as the API of a model takes it."""
+    """A function definition as APIs of models take it."""
     function = {"name": tool.name, "description": tool.description, "parameters": tool.schema()}
     return json.dumps({"type": "function", "function": function}, ensure_ascii=False)
 
 
 def as_toolbench(tool: Tool) -> str:
-    """As ToolBench's retriever writes a tool: `json.dumps` with its defaults; an absent schema is ""."""
+    """A tool as ToolBench's retriever writes it: `json.dumps` with its defaults; a missing schema is ""."""
     required = [p.to_schema() for p in tool.parameters if p.required]
     optional = [p.to_schema() for p in tool.parameters if not p.required]
     returns = json.loads(tool.returns) if tool.returns is not None else ""
@@ -133,11 +133,11 @@ def as_toolbench(tool: Tool) -> str:
 
 
 def as_upstream(tool: Tool) -> str:
-    """The text that the upstream corpus has for the tool, where it has one."""
+    """The tool's text in the upstream corpus, if it has one."""
     return tool.source if tool.source is not None else name_and_describe(tool)
 
 
-#: Name -> the text of a tool. The identity of a result has the code of its own template, not this table.
+#: Name -> the text of a tool. A result's identity includes the code of its own template, not this table.
 TOOL_TEXTS: Mapping[Template, Callable[[Tool], str]] = {
     "description": describe,
     "name_description": name_and_describe,
@@ -148,7 +148,7 @@ TOOL_TEXTS: Mapping[Template, Callable[[Tool], str]] = {
 }
 
 
-#: Keywords of JSON Schema whose values are schemas: by name, in a list, one.
+#: JSON Schema keywords whose values are schemas: by name, in a list, single.
 SCHEMAS_BY_NAME = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 SCHEMA_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 SCHEMA_VALUES = frozenset({"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"})
@@ -162,7 +162,7 @@ def render_tool(template: Template, tool: Tool) -> str:
     `annotations` (an object) and `deprecated`.
 
     Raises:
-        UsageError: the template is not Jinja, names something else, fails, or makes too long a text.
+        UsageError: the template is not Jinja, uses an unknown name, fails, or makes too long a text.
     """
     compiled = _compile_template(template)
     values = {
@@ -229,7 +229,7 @@ def _field_names(schema: Any) -> list[str]:
         if name is not None:
             names.append(name)
         if isinstance(node, Mapping) and not _describes_a_field(node):
-            # `_list_length` is StableToolBench's note on a list, not a field.
+            # `_list_length` is a note by StableToolBench about a list, not a field.
             pending.extend((key, value) for key, value in reversed(list(node.items())) if key != "_list_length")
         elif isinstance(node, Sequence) and not isinstance(node, str):
             pending.extend((None, item) for item in reversed(node))
@@ -241,7 +241,7 @@ _TYPE_NAME = re.compile(r"(str|int|float|bool|NoneType|list|dict|empty list|(emp
 
 
 def _describes_a_field(node: Mapping[str, Any]) -> bool:
-    """Whether a mapping says what a field is, as in {"type": "str", "description": "The user's token."}.
+    """Whether a mapping describes a field, as in {"type": "str", "description": "The user's token."}.
 
     A response may itself have fields named `type` and `description`; its schema then gives type names for both.
     """
@@ -256,17 +256,17 @@ def _describes_a_field(node: Mapping[str, Any]) -> bool:
 class Query:
     """One query with its gold tools (tool_id -> relevance, at least 1) and its slices (name -> value).
 
-    `group` names what the query was made from where several queries were made from it, such as the script of a dialogue
-    or a template; empty for none. Queries of one group are dependent (see `bench.data.units`).
+    `group` names the origin that several queries share, such as the script of a dialogue or a template; empty for none.
+    Queries of one group are dependent (see `bench.data.units`).
 
-    Each entry of `gold` is a requirement. `any_of` gives further tools any of which meets it instead of the gold tool
-    (gold tool -> tool_ids). A tool of `forbidden` looks right and does harm. `searches` are the texts that a model
-    typed into its tool search for this query, `context` the earlier turns of the conversation, oldest first. `origin`
-    says who wrote the query: empty for people, `traces` for one taken from logs, `model NAME` for a language model.
+    Each entry of `gold` is a requirement. `any_of` gives further tools that meet it (gold tool -> tool_ids). A tool of
+    `forbidden` looks right but does harm. `searches` are the texts that a model typed into its tool search for this
+    query, `context` the earlier turns of the conversation, oldest first. `origin` says who wrote the query: empty for
+    people, `traces` for one taken from logs, `model NAME` for a language model.
 
-    `calls` are the texts of a query that is asked in several calls, whose rankings are merged (see
-    `bench.data.queryviews`); empty for a query that is asked by its text. `scope` names the tools that the request may
-    see, where a gateway shows each user only some servers; empty for the whole library.
+    `calls` are the texts of a query with several calls, whose rankings are merged (see `bench.data.queryviews`); empty
+    for a query with one text. `scope` names the tools that the request may see, for gateways that show each user only
+    some servers; empty for the whole library.
     """
 
     query_id: str
@@ -285,7 +285,7 @@ class Query:
 
     @property
     def meeting(self) -> dict[str, int]:
-        """tool_id -> relevance of all tools that meet a requirement: the gold tools and their alternatives."""
+        """tool_id -> relevance of all tools that meet a requirement: gold tools and their alternatives."""
         relevance = dict(self.gold)
         for tool, others in self.any_of.items():
             for other in others:
@@ -307,10 +307,10 @@ class Edge:
 class Tables:
     """What a loader returns.
 
-    `unknown_gold` are (query_id, tool_id) pairs that upstream has, that name tools outside the library, and that
-    the user chose to drop; they are kept for the audit. `left_out` are ids of queries that take no part: no split
-    claims them, or all of their gold was dropped. `remarks` are (place in the source, what) pairs of an imported
-    catalogue: tools that were skipped and why, references that lead nowhere.
+    `unknown_gold` are upstream's (query_id, tool_id) pairs with tools outside the library that the user chose to drop;
+    they are kept for the audit. `left_out` are ids of unused queries: no split contains them, or all of their gold was
+    dropped. `remarks` are (place in the source, what) pairs of an imported catalogue: skipped tools with reasons, and
+    references without a target.
     """
 
     tools: Sequence[Tool]

@@ -1,9 +1,9 @@
 """Templates of tool text that users write in Jinja.
 
-Such a template is its own source: plans, manifests and hashes hold the text, so a result names exactly what was
-indexed and can be scored again without the file. A template runs in a sandbox and sees nothing but one tool. The
-sandbox stops accidents; it does not bound the time that a template takes. Texts of any length are found before a
-template is compiled, since Jinja makes those of constants then (`_find_endless`).
+A template is its own source: plans, manifests and hashes contain the text, so a result says exactly what was indexed
+and can be scored again without the file. A template runs in a sandbox and sees only one tool. The sandbox prevents
+accidents; it does not limit a template's time. Overlong constants are found before a template is compiled, because
+Jinja evaluates them then (`_find_endless`).
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 NamedTemplate = Literal["description", "name_description", "name_parameters", "full", "toolbench", "source"]
 TEMPLATES: tuple[NamedTemplate, ...] = get_args(NamedTemplate)
-#: The text of a tool: one of `TEMPLATES`, or the source of a Jinja template.
+#: A template of tool texts: one of `TEMPLATES`, or the source of a Jinja template.
 Template = str
 SUFFIXES = (".j2", ".jinja", ".jinja2")
-#: Characters of a template, and of the text that it makes of one tool.
+#: Maximum characters of a template, and of the text that it makes of one tool.
 MOST_SOURCE, MOST_TEXT = 64 << 10, 1 << 20
-#: The width in a format of Python's, such as `%20d` and `{:>20}`.
+#: The width in a Python format, such as `%20d` and `{:>20}`.
 _WIDTH = re.compile(r"(?:%|\{[^{}:]*:)\D{0,3}(\d{1,20})")
 
 
 def read_template(given: str) -> Template:
-    """The template that a user names: one of `TEMPLATES`, a Jinja file, or the source of a Jinja template itself.
+    """Read the template that a user names: one of `TEMPLATES`, a Jinja file, or the source of a Jinja template.
 
     Raises:
-        UsageError: it is none of them, the file cannot be read, or it is not Jinja.
+        UsageError: it is none of these, the file cannot be read, or it is not Jinja.
     """
     if given in TEMPLATES:
         return given
@@ -45,7 +45,7 @@ def read_template(given: str) -> Template:
     if given.endswith(SUFFIXES) and "\n" not in given:
         source = _file(expand_path(given))
         if not _is_jinja(source):
-            raise UsageError(f"the template {given} names no field of a tool, such as {{{{ name }}}}.")
+            raise UsageError(f"the template {given} uses no field of a tool, such as {{{{ name }}}}.")
     if endless := _find_endless(source):
         raise UsageError(f"the template {template_name(source)} {endless}; make it shorter.")
     _compile_template(source)
@@ -53,7 +53,7 @@ def read_template(given: str) -> Template:
 
 
 def valid_template(value: str) -> str:
-    """The value, if it is a named template or looks like the source of one; for records.
+    """The value, if it is a named template or looks like the source of one; for validation of records.
 
     Raises:
         ValueError: it is neither.
@@ -66,16 +66,17 @@ def valid_template(value: str) -> str:
 
 
 def template_name(template: Template) -> str:
-    """A template for a reader: its name, or `jinja-` and eight digits of the sha256 of its source."""
+    """A template's name for readers: its name, or `jinja-` and eight digits of the sha256 of its source."""
     if template in TEMPLATES:
         return template
     return f"jinja-{hashlib.sha256(template.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 def _find_endless(source: str) -> str:
-    """What in a template makes a text of more than `MOST_TEXT` characters of any tool; empty if nothing does.
+    """The part of a template that makes a text of more than `MOST_TEXT` characters for any tool; empty if there is
+    none.
 
-    That is a number above `MOST_TEXT`, as for `center` or in a format; factors whose product is; and powers.
+    Such parts are a number above `MOST_TEXT`, as for `center` or in a format; factors with such a product; and powers.
     """
     import jinja2
     from jinja2 import nodes
@@ -84,7 +85,7 @@ def _find_endless(source: str) -> str:
         parsed = jinja2.Environment().parse(source[:MOST_SOURCE])
         found = list(parsed.find_all((nodes.Const, nodes.Mul, nodes.Pow)))
     except (jinja2.TemplateError, RecursionError):
-        return ""  # `_compile_template` says what is wrong
+        return ""  # `_compile_template` reports the error
     product = 1
     for node in found:
         value = getattr(node, "value", None)
@@ -116,14 +117,14 @@ def _storable(text: str) -> bool:
 def _file(path: Path) -> str:
     if not path.is_file():
         raise UsageError(f"there is no template file {path}.")
-    # Line ends and the last one are those of the file, not of the text.
+    # Keep the file's line ends, including the last.
     return Reader(f"the template {path}", UsageError).read_text(path, MOST_SOURCE).rstrip("\n")
 
 
 @lru_cache(maxsize=32)
 def _compile_template(source: str) -> jinja2.Template:
     if not _is_jinja(source):
-        # Plain text would be the text of every tool.
+        # Plain text would be the same for every tool.
         raise UsageError(
             f"there is no template {one_line(source, 60)!r}; use {', '.join(TEMPLATES)}, or a Jinja file that ends in "
             f"{', '.join(SUFFIXES)}."
@@ -135,7 +136,7 @@ def _compile_template(source: str) -> jinja2.Template:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     environment = ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    # `range` and its kind, and other templates: a template is about one tool.
+    # `range` and the like, and other templates: a template is about one tool.
     environment.globals.clear()
     try:
         return environment.from_string(source)

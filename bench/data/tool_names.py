@@ -1,9 +1,9 @@
-"""The tools of a library by the names that people, gateways and clients give them.
+"""Resolve tools by the names that people, gateways and clients use.
 
-A gateway in front of several servers puts the server's name before the tool's, each in its own way, and clients put
-more before that: `fs:read`, `fs__read`, `mcp__fs__read`, `fs.read`, `fs/read`, `fs-read`, `functions.fs_read`, `_read`.
-A library may have the longer name and a query the shorter one, or the other way round. All doors, queries, run files,
-live answers and traces, ask here, so that a name means the same at each.
+A gateway in front of several servers puts the server's name before the tool's, in its own way, and clients add their
+own prefix: `fs:read`, `fs__read`, `mcp__fs__read`, `fs.read`, `fs/read`, `fs-read`, `functions.fs_read`, `_read`. A
+library may have the longer name and a query the shorter one, or the other way round. Imports, queries, run files, live
+answers and traces all resolve names here, so a name has the same meaning everywhere.
 """
 
 from __future__ import annotations
@@ -17,36 +17,35 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from bench.base.protocol import MAPPED
 from bench.base.text import one_line
 from bench.data.tables import Tool
 
-#: Characters of a name that is looked up beyond the ids. Longer ones are no names.
+#: Maximum characters of a name; longer ones are not resolved, except ids.
 LONGEST_NAME = 1_000
-#: What joins servers and words, and what stands around a mention or a call: `@fs/read`, `read()`.
+#: Separators of servers and words, and characters around a mention or a call: `@fs/read`, `read()`.
 _SIGNS = re.compile(r"[\s_\-.:/()@#]+")
-#: Names of functions have only letters, digits, `_` and `-`, so clients replace other signs of a server's name.
+#: Function names have only letters, digits, `_` and `-`, so clients replace other characters of a server's name.
 _NOT_IN_FUNCTIONS = re.compile(r"[^A-Za-z0-9_-]")
-#: What clients put before every name: OpenAI's `functions.`, Gemini's `default_api.`, and `mcp` of clients of MCP.
+#: Prefixes of clients: OpenAI's `functions.`, Gemini's `default_api.`, and `mcp` of MCP clients.
 _BEFORE_ALL = re.compile(r"_*(?:(?:functions?|tools?|default_api)[.:/]|mcp(?:_+|[.:/-]))+", re.IGNORECASE)
-#: What stands between a server and a name; and with what also stands inside names.
+#: Separators between a server and a name, and those that also occur inside names.
 _BETWEEN, _BETWEEN_OR_INSIDE = re.compile(r"__+|[:/.]"), re.compile(r"__+|[:/.]|[-_]")
-#: A name is cut in so many places at most.
+#: Maximum places at which a name is cut.
 _MOST_CUTS = 16
-#: Names whose meaning is remembered.
+#: Maximum names whose resolution is cached.
 _MOST_REMEMBERED = 100_000
-#: Tools that are compared letter by letter with a name that means none.
+#: Maximum tools to compare with an unknown name, letter by letter.
 _MOST_COMPARED = 2_000
 _SHOWN = 3
-#: The fact of a run that says how names were mapped.
-MAPPED = "mapped_names"
 
 
 class ToolNames:
-    """What a name of a tool means in one library.
+    """Resolves names of tools in one library.
 
     Args:
         tools: the library. A tool's code is its position.
-        earlier: gives the library as it was, which tells what a tool is called now; None if nothing is known of it.
+        earlier: returns the library as it was, to find a tool's current name; None if it is unknown.
     """
 
     def __init__(self, tools: Sequence[Tool], earlier: Callable[[], Sequence[Tool]] | None = None) -> None:
@@ -56,10 +55,10 @@ class ToolNames:
         self._remembered: dict[str, tuple[int, ...]] = {}
 
     def find(self, name: str) -> tuple[int, ...]:
-        """The code of the tool that the name means; none if it means no tool, several if it may mean each of them.
+        """Codes of the tools that the name may stand for; empty if none.
 
-        An id means its tool. Else the names that the library itself gives count (the tool's name, `server/name`,
-        `METHOD /path`), then these as gateways and clients write them, in any case.
+        An id stands for its tool. Otherwise the library's own names count (the tool's name, `server/name`, `METHOD
+        /path`), then these names as gateways and clients write them, ignoring case.
         """
         if (code := self._codes.get(name)) is not None:
             return (code,)
@@ -72,16 +71,16 @@ class ToolNames:
         return self._remembered[name]
 
     def of_server(self, server: str) -> Sequence[int]:
-        """Codes of the tools of a server, in the order of the library; none if the library tells no such server."""
+        """Codes of the tools of a server, in the order of the library; empty if the library has no such server."""
         return self._index.by_server.get(_key(server), ())
 
     def fault(self, name: str, *, near: bool = True, description: str = "") -> str:
-        """What is wrong with a name that `find` gives no single tool for, as the end of a sentence.
+        """What is wrong with a name that `find` resolves to no single tool, as the end of a sentence.
 
         Args:
             name: the name.
-            near: whether tools that may be meant are looked for, which takes some milliseconds.
-            description: of the tool that has the name elsewhere; empty if it is not known.
+            near: whether to search for similar tools, which takes some milliseconds.
+            description: description of the tool with this name elsewhere; empty if unknown.
         """
         shown = repr(one_line(name, 80))
         if codes := self.find(name):
@@ -94,11 +93,13 @@ class ToolNames:
         return f"there is no tool {shown}" + (f" (near: {close})" if close else "")
 
     def _renamed(self, name: str, description: str) -> tuple[str, str] | None:
-        """The id of the only tool that has the text or the parameters of one that had the name, and which of both."""
+        """The id of the only tool with the text or the parameters of a tool that had the name, and which of the two
+        matches.
+        """
         before = self._before
         was = [before.tools[code] for code in before.find(name)] if before is not None else []
         texts = {_folded(each) for each in (description, *(tool.description for tool in was))} - {""}
-        # One parameter alone, such as `query`, is that of many tools.
+        # Many tools have the same single parameter, such as `query`.
         shapes = [set(tool.parameters) for tool in was if len(tool.parameters) > 1]
         for what, meant in (
             ("description", [tool for tool in self.tools if texts and _folded(tool.description) in texts]),
@@ -113,10 +114,10 @@ class ToolNames:
         return None if self._earlier is None else ToolNames(self._earlier())
 
     def near(self, name: str, description: str = "") -> list[str]:
-        """Ids of at most three tools that may be meant, the nearest first.
+        """Ids of at most three candidate tools, nearest first.
 
-        The name may mean each of them; or one is the only tool with the description, and the name of the others is
-        spelt nearly so.
+        These are tools that the name may stand for, or the only tool with the description, and those with a similar
+        name.
         """
         if codes := self.find(name):
             return sorted(self.tools[code].tool_id for code in codes)[:_SHOWN]
@@ -140,7 +141,7 @@ class ToolNames:
     def _look_up(self, name: str) -> tuple[int, ...]:
         index, key, called = self._index, _key(name), _without_clients(name)
         bare, exact = _key(called), index.exact.get(name)
-        # A sign that stands inside no word tells where the server ends.
+        # A separator that does not occur inside words shows where the server ends.
         told = [
             index.served.get(f"{server}/{_key(rest)}")
             for before, _, rest in _cuts(called, _BETWEEN)
@@ -157,7 +158,7 @@ class ToolNames:
         for form in dict.fromkeys((key, bare)):
             if codes := _each_once(index.tails.get(form)):
                 return codes
-        # Before the name stands a server, or a gateway, that the library does not know.
+        # The name starts with a server or gateway that the library does not know.
         for before, sign, rest in _cuts(called, _BETWEEN_OR_INSIDE):
             if sign in index.inside:
                 continue
@@ -169,7 +170,7 @@ class ToolNames:
 
     @cached_property
     def _index(self) -> _Index:
-        """Made when the first name is no id."""
+        """Built when a name is not an id for the first time."""
         index = _Index()
         for code, tool in enumerate(self.tools):
             index.add(code, tool)
@@ -195,16 +196,16 @@ class ToolNames:
 
 @dataclass
 class _Index:
-    """Codes of tools by what they are called.
+    """Codes of tools by their names.
 
     Attributes:
-        exact: as the library writes it: names, `server/name`, `METHOD /path`.
-        plain: keys of ids and names.
-        served: keys of servers with names, joined by `_`, and by `/` for names that tell where the server ends.
-        tails: keys of what follows a server that is part of the id or the name itself.
-        alone: keys of ids and names of tools whose server the library does not tell.
-        by_server: keys of servers.
-        inside: signs that stand inside names, so that nothing can be cut off there.
+        exact: names as the library writes them: names, `server/name`, `METHOD /path`.
+        plain: normalised ids and names.
+        served: normalised servers with names, joined by `_`, and by `/` for names that show where the server ends.
+        tails: normalised names without a server that is part of the id or the name.
+        alone: normalised ids and names of tools whose server the library does not give.
+        by_server: normalised servers.
+        inside: separators that occur inside names, where nothing can be cut off.
     """
 
     exact: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -217,7 +218,7 @@ class _Index:
     _keys_of_servers: dict[str, str] = field(default_factory=dict)
 
     def add(self, code: int, tool: Tool) -> None:
-        """Take a tool."""
+        """Add a tool."""
         identifier, name = tool.tool_id, tool.name
         servers = {tool.category, tool.parent} - {""}
         if identifier.endswith(f"/{name}") and len(identifier) > len(name) + 1:
@@ -243,7 +244,7 @@ class _Index:
         for sign in "-_":
             if sign not in self.inside and sign in name.strip("_"):
                 self.inside.add(sign)
-        # Where ids are names, the parent is often a topic, and the log or the answer says which server it was.
+        # Where ids are names, the parent is often a topic; the log or the answer may still name the server.
         is_alone = not cuts and (identifier == name or not servers)
         for table, forms in (
             (self.exact, exact),
@@ -258,7 +259,7 @@ class _Index:
                     table[form].append(code)
 
     def _server_keys(self, server: str) -> Iterator[str]:
-        """The keys of a server."""
+        """The normalised names of a server."""
         key = self._server_key(server)
         if not (key.isascii() and key.replace("_", "").isalnum()):
             yield from filter(None, [_key(_NOT_IN_FUNCTIONS.sub("_", server))])
@@ -283,21 +284,21 @@ def operation_of(tool: Tool) -> str:
 
 
 def _key(text: str) -> str:
-    """A name without case and with one sign between its words; empty for a name of signs alone."""
+    """A name in lower case with one separator between its words; empty for a name without words."""
     folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
     return _SIGNS.sub("_", folded).strip("_")
 
 
 def _without_clients(name: str) -> str:
-    """A name without what clients put before every name."""
+    """A name without the prefix of a client."""
     match = _BEFORE_ALL.match(name)
     return name if match is None else name[match.end() :]
 
 
 def _servers_of(key: str) -> list[str]:
-    """What a server is called, by the key of what stands before a name.
+    """The names of a server, by the normalised prefix of a name.
 
-    Claude Code calls the server of a plug-in `plugin_PLUGIN_SERVER`, and each of both may have several words.
+    Claude Code calls the server of a plug-in `plugin_PLUGIN_SERVER`, and both names may have several words.
     """
     words = key.split("_")
     if words[0] != "plugin" or len(words) > _MOST_CUTS:
@@ -306,7 +307,7 @@ def _servers_of(key: str) -> list[str]:
 
 
 def _cuts(name: str, signs: re.Pattern[str]) -> Iterator[tuple[str, str, str]]:
-    """What stands before and after each sign in a name, with the sign, the longest rest first."""
+    """The parts before and after each separator in a name, with the separator, longest rest first."""
     for number, match in enumerate(signs.finditer(name)):
         if number == _MOST_CUTS:
             return
@@ -320,21 +321,21 @@ def _each_once(*groups: Sequence[int] | None) -> tuple[int, ...]:
 
 
 class NameRecord:
-    """What the names of one file or run became: so that it can be said once."""
+    """How the names in one file or run were resolved, to report it once."""
 
-    #: Different names that are kept one by one.
+    #: Maximum distinct names to keep.
     MOST = 100_000
 
     def __init__(self) -> None:
         self._mapped: Counter[tuple[str, str]] = Counter()
         self._times = 0
-        # Name -> what was said of the tool, and how often it was named.
+        # Name -> what was reported about the tool, and its count.
         self._unknown: dict[str, tuple[str, int]] = {}
-        #: Names that meant a tool.
+        #: Names that were resolved.
         self.known = 0
 
     def take(self, name: str, identifier: str) -> None:
-        """A name means the tool of this id."""
+        """Record that a name stands for the tool with this id."""
         self.known += 1
         if name != identifier:
             self._times += 1
@@ -343,23 +344,23 @@ class NameRecord:
                 self._mapped[pair] += 1
 
     def miss(self, name: str, description: str = "") -> None:
-        """A name in one answer means no tool, or may mean several."""
+        """Record a name in an answer that stands for no tool or several."""
         if name in self._unknown or len(self._unknown) < self.MOST:
             known, times = self._unknown.get(name, ("", 0))
             self._unknown[name] = known or description, times + 1
 
     @property
     def missed(self) -> int:
-        """Names that meant no tool, or several, each as often as it was there."""
+        """Unresolved or ambiguous names, as often as they occurred."""
         return sum(times for _, times in self._unknown.values())
 
     @property
     def resolves_nothing(self) -> bool:
-        """Whether there were names, and none of them meant a tool."""
+        """Whether there were names and none of them was resolved."""
         return bool(self._unknown) and not self.known
 
     def mapped(self) -> str:
-        """A sentence without its end about the names that are not ids; empty if all are."""
+        """A sentence, without the final period, about names that are not ids; empty if all are."""
         if not self._mapped:
             return ""
         first = ", ".join(
@@ -374,11 +375,11 @@ class NameRecord:
         return f"{names} ({self._times} {'time' if self._times == 1 else 'times'}): {first}{more}"
 
     def facts(self) -> dict[str, str]:
-        """What a reader of the result should know of names that are no ids."""
+        """A note for readers of the result about names that are not ids."""
         return {MAPPED: self.mapped()} if self._mapped else {}
 
     def unknown(self, names: ToolNames) -> str:
-        """The names that mean no tool, the most frequent first, with the nearest ids; empty if there is none."""
+        """Unresolved names, most frequent first, with the nearest ids; empty if there are none."""
         often = sorted(self._unknown.items(), key=lambda item: -item[1][1])
         first = [
             names.fault(name, description=description) + (f", in {times} answers" if times > 1 else "")

@@ -1,8 +1,9 @@
 """Units of independence: which queries of a dataset are dependent.
 
-Tests and intervals that take queries for independent are too narrow where queries share what decides whether a method
+Tests and intervals that treat queries as independent are too narrow if queries share what decides whether a method
 finds their gold (Cameron and Miller 2015, "A Practitioner's Guide to Cluster-Robust Inference", section II). A card
-names the relations that link queries of its dataset; queries that are linked, directly or through others, are one unit.
+names the relations that link queries of its dataset; queries that are linked, directly or through others, form one
+unit.
 
 The relations:
 
@@ -11,8 +12,8 @@ The relations:
 - `text`: near-duplicate wording. The words of a text are those of `bench.base.words` after case folding, without
   digits; two texts are near-duplicates if the Jaccard index of their sets of words is at least 0.8. Two texts without a
   word are near-duplicates.
-- `parent`: all gold of both queries is under one and the same parent. A query with gold under several parents, or
-  without gold, is not linked.
+- `parent`: all gold of both queries has the same parent. A query with gold of several parents, or without gold, is not
+  linked.
 """
 
 from __future__ import annotations
@@ -37,31 +38,31 @@ from bench.stats.units import effective_units
 NONE = "none"
 
 _DIGIT = re.compile(r"\d")
-#: Rows whose candidates are compared at once; bounds the memory of `text`.
+#: Rows whose candidates are compared at once; bounds the memory of the relation `text`.
 _BLOCK = 256
 
 
 class JudgedQueries(Protocol):
-    """What units are computed from: a `bench.data.dataset.Dataset`, as far as they need it."""
+    """The input of units: the needed part of a `bench.data.dataset.Dataset`."""
 
     @property
     def card(self) -> Card:
-        """With the rule, and the default split."""
+        """The card, with the rule and the default split."""
         ...
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """All of them, by code."""
+        """All queries, by code."""
         ...
 
     @property
     def queries(self) -> Sequence[Query]:
-        """Of all splits."""
+        """The gold of all splits."""
         ...
 
     @property
     def gold(self) -> Gold:
-        """Of each query."""
+        """The split of each query."""
         ...
 
     @property
@@ -84,7 +85,7 @@ def parse_unit(text: str) -> tuple[Relation, ...]:
     """The relations of a rule by its name, in their fixed order; inverse of `unit_name`.
 
     Raises:
-        UsageError: an unknown relation, or one that is named twice.
+        UsageError: a relation is unknown or repeated.
     """
     if text == NONE:
         return ()
@@ -113,7 +114,7 @@ def unit_codes(dataset: JudgedQueries, by: Iterable[Relation] | None = None) -> 
     for relation in RELATIONS:
         if relation not in wanted:
             continue
-        # A node for each key, joined to all queries that have it.
+        # One node per key, joined to all queries that have it.
         keys: dict[Hashable, int] = {}
         codes = [-1 if key is None else keys.setdefault(key, len(keys)) for key in _KEYS[relation](dataset)]
         linked = np.flatnonzero(np.array(codes) >= 0)
@@ -132,10 +133,10 @@ def unit_codes(dataset: JudgedQueries, by: Iterable[Relation] | None = None) -> 
 def components(nodes: int, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
     """The connected component of every node of an undirected graph, named by its smallest node.
 
-    Here and not by scipy, whose import takes half a second of every process that needs units.
+    Not by scipy, whose import takes half a second in every process that needs units.
 
     Args:
-        nodes: how many there are.
+        nodes: number of nodes.
         starts: (links,) one end of each link.
         ends: (links,) the other end.
     """
@@ -145,7 +146,7 @@ def components(nodes: int, starts: NDArray[np.int64], ends: NDArray[np.int64]) -
         apart = left != right
         if not apart.any():
             return labels
-        # A label is a node that has itself for a label; the larger of two goes under the smallest that it meets.
+        # A node that labels itself is a root; the larger of two roots goes under the smaller.
         starts, ends, left, right = starts[apart], ends[apart], left[apart], right[apart]
         np.minimum.at(labels, np.maximum(left, right), np.minimum(left, right))
         while not np.array_equal(further := labels[labels], labels):
@@ -157,7 +158,7 @@ def judged_units(dataset: JudgedQueries, by: Iterable[Relation] | None = None) -
 
     Returns:
         (judged queries,) codes from 0 without a gap, in order of first appearance. Units are those of `unit_codes`, so
-        a link through a query of another split counts.
+        links through queries of other splits count.
     """
     rows = dataset.rows(dataset.card.split)
     rows = rows[dataset.gold.counts[rows] > 0]
@@ -176,7 +177,7 @@ def unit_sizes(units: NDArray[np.int64]) -> UnitSizes:
     """The number of units and their sizes; all 0 without queries.
 
     Args:
-        units: (judged queries,) codes from 0 without a gap, as of `judged_units`.
+        units: (judged queries,) codes from 0 without gaps, as from `judged_units`.
     """
     if not len(units):
         return UnitSizes(queries=0, units=0, largest=0, effective=0.0)
@@ -206,7 +207,7 @@ def _parent_keys(dataset: JudgedQueries) -> list[Hashable]:
     return [int(gold_parents[0]) if len(gold_parents) == 1 else None for gold_parents in parents_of_gold]
 
 
-#: What queries must share to be linked; None is shared with nobody.
+#: What queries must share to be linked; None links to nothing.
 _KEYS: dict[Relation, Callable[[JudgedQueries], list[Hashable]]] = {
     "gold": _gold_keys,
     "group": _group_keys,
@@ -216,12 +217,12 @@ _KEYS: dict[Relation, Callable[[JudgedQueries], list[Hashable]]] = {
 
 
 def _near(sets: Sequence[frozenset[str]]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Positions of all pairs of distinct sets whose Jaccard index is at least 4/5, in blocks.
+    """Positions of all pairs of distinct sets with a Jaccard index of at least 4/5, in blocks.
 
-    Prefix filtering (Chaudhuri et al. 2006; Bayardo et al. 2007) is exact: in an order of the words in which rare ones
-    come first, such a pair of sets shares one of the first n - ceil(4n/5) + 1 words of each, n being its size.
+    Prefix filtering (Chaudhuri et al. 2006; Bayardo et al. 2007) is exact: with words sorted from rare to common, such
+    a pair of sets shares one of the first n - ceil(4n/5) + 1 words of each, n being its size.
     """
-    from scipy.sparse import csr_array  # half a second, and only near-duplicate wording wants it
+    from scipy.sparse import csr_array  # takes half a second to import, and only the relation `text` needs it
 
     counts = Counter(word for words in sets for word in words)
     order = {word: i for i, word in enumerate(sorted(counts, key=lambda word: (counts[word], word)))}
@@ -242,6 +243,6 @@ def _near(sets: Sequence[frozenset[str]]) -> Iterator[tuple[NDArray[np.int64], N
         kept = (left < right) & (5 * np.minimum(sizes[left], sizes[right]) >= 4 * np.maximum(sizes[left], sizes[right]))
         left, right = left[kept].astype(np.int64), right[kept]
         common = whole[left].multiply(whole[right]).sum(axis=1)
-        # |A & B| / |A | B| >= 4/5 in whole numbers, so that rounding decides nothing.
+        # |A & B| / |A | B| >= 4/5 in integers, so that rounding decides nothing.
         near = 9 * common >= 4 * (sizes[left] + sizes[right])
         yield left[near], right[near]

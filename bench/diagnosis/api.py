@@ -1,4 +1,4 @@
-"""The Python API of diagnosis: `bench.explain`, and what `bench.Result.tools` asks for by name."""
+"""The Python API of diagnosis: `bench.explain`, and the function that `bench.Result.tools` requests by name."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def explain(
 ) -> Explained:
     """Explain the rank of each gold tool of a query. The same as `bench explain`.
 
-    Ranks and scores are the stored ones. For the reasons, the method is built again and must give the stored scores.
+    Ranks and scores are the stored ones. For the reasons, the method is rebuilt and must give the stored scores.
 
     Args:
         result: a result, or the name of a stored one.
         query: the id of one of its queries, or an unambiguous beginning.
-        repeat: which repeat of a result with several is explained.
-        results: the folder in which a name is looked up; `$BENCH_RESULTS` or `results` if None.
+        repeat: which repeat to explain, if there are several.
+        results: the folder to look up a name in; `$BENCH_RESULTS` or `results` if None.
 
     Raises:
         UsageError: there is no such result, query or repeat.
-        ResultError: the dataset has changed since, or the ranking is missing or damaged.
+        ResultError: the dataset has changed, or the ranking is missing or damaged.
 
     Examples:
         >>> bench.explain(bench.run("bm25"), "0001")
@@ -43,6 +43,6 @@ def explain(
 
 
 def report_tools(result: StoredResult, k: int, repeat: int) -> ToolsReport:
-    """The report of `bench.Result.tools`, whose arguments and errors are its own."""
+    """The report of `bench.Result.tools`, with its arguments and errors."""
     dataset = load_dataset(result.manifest.dataset.spec, current_session().progress)
     return tools_report(count_ranking(result, dataset, whole_number("k", k), whole_number("repeat", repeat)))

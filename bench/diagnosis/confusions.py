@@ -1,13 +1,12 @@
-"""Why a tool that queries want loses to another: by the words that tell the two apart, and those that neither has.
+"""Why a wanted tool loses to another: the words that separate the two, and query words that neither has.
 
-Of a method that ranks by words, each word of the query adds to a tool's score what it adds in `bench explain`. A word
-**decides** a query if the tool that was shown would not be ahead without what the word adds to it: that is what
-leaving the word out of its description comes to, but for the length of the text and the rarity of the word, which
-change with it. Of other methods (a run file, a service, a paid model, code that has changed since) it is counted which
-words of the queries one of the two texts has alone.
+For a method that ranks by words, each query word adds to a tool's score what it adds in `bench explain`. A word
+**decides** a query if the shown tool would not be ahead without the word: this is the effect of removing the word from
+its description, except for text length and word rarity, which change too. For other methods (a run file, a service, a
+paid model, changed code) the query words that only one of the two texts has are counted.
 
-Words that tell no tool from another are left out: function words, and what most descriptions have. What stands in no
-description is named: a word of the queries by which no ranking of words can find the tool.
+Words that do not distinguish tools are left out: function words, and words of most descriptions. Query words in no
+description are named, because no word-based ranking can find the tool by them. `tool_report` calls it.
 """
 
 from __future__ import annotations
@@ -36,29 +35,29 @@ from bench.search.similar import TextVectors
 from bench.search.words import FUNCTION_WORDS, words
 from bench.show.numbers import format_fixed
 
-#: Words of each kind that a pair names.
+#: Maximum words of each kind to name per pair.
 _MOST_WORDS = 6
-#: Queries of a pair that are taken apart; fewer where queries times tools would be more than a second's work or so.
+#: Maximum queries to analyse per pair; fewer if queries times tools would take more than about a second.
 _MOST_QUERIES, _MOST_SCORED = 25, 500_000
-#: What adds less to a score decides nothing.
+#: Contributions below this decide nothing.
 _NOTHING = 1e-9
-#: A word that adds less than this part of what the first word adds is not named.
+#: A word that adds less than this share of the first word's contribution is not named.
 _SMALL = 0.02
-#: A word that more of the tools have tells none from another, if they are not fewer than the second number.
+#: A word in more than this share of the tools does not distinguish them, if these are more than the second number.
 _MANY, _FEW = 1 / 3, 5
-#: What all common words of a query are called together.
+#: The collective name of a query's common words.
 _COMMON = "common words"
 
 
 class WordEffect(Record):
-    """A word of a query that speaks for one of two tools.
+    """A query word that favours one of two tools.
 
     Attributes:
         word: the word.
-        queries: in how many of the queries that were taken apart.
-        adds: to the score of the tool more than to that of the other one, mean over these queries; null where the
-            method does not rank by words.
-        decides: in how many of them the other tool would be ahead without it; null as well.
+        queries: in how many of the analysed queries.
+        adds: mean difference of its contribution to the tool's score and to the other one's over these queries;
+            null if the method does not rank by words.
+        decides: in how many of them the other tool would be ahead without it; null in the same case.
     """
 
     word: str
@@ -68,19 +67,19 @@ class WordEffect(Record):
 
 
 class ConfusedPair(Record):
-    """A tool that queries want and miss, and one that they show in its place.
+    """A wanted tool that is missed, and one that is shown in its place.
 
     Attributes:
         missed, shown: ids.
-        queries: how many miss the one and show the other; `explained` of them were taken apart.
-        cosine: of the two texts, by their words (TF-IDF).
+        queries: number of queries that miss the one and show the other; `explained` of them were analysed.
+        cosine: TF-IDF cosine of the two texts.
         example, rank: the query in which the missed tool ranks best, and its rank there; null if it is not ranked.
-        both: words that both texts have, the rarest first.
+        both: words that both texts have, rarest first.
         by: `method` if the method says what each word adds, else `words`.
-        for_shown: words of the queries that speak for the tool that is shown, those that add most first.
-        for_missed: words that speak for the tool that is missed.
-        common: what common words, which are not named, add together for the tool that is shown; null if nothing.
-        missing: words of the queries that stand in no description, those first that are typical of these queries.
+        for_shown: query words that favour the shown tool, largest contribution first.
+        for_missed: words that favour the missed tool.
+        common: joint contribution of common words, which are not named, to the shown tool; null if there is none.
+        missing: query words in no description, those first that are typical of these queries.
     """
 
     missed: str
@@ -98,7 +97,7 @@ class ConfusedPair(Record):
     missing: list[str] = []
 
     def sentences(self) -> list[str]:
-        """All that is known of the pair, for a reader."""
+        """Everything known about the pair, for readers."""
         told = [f"both have {_quote(self.both)}"] if self.both else []
         told += [f"the texts read nearly the same ({format_fixed(self.cosine, 2)})"] if self.cosine >= COSINE else []
         loses, gains = ("loses by", "gains by") if self.by == "method" else ("lacks", "alone has")
@@ -122,12 +121,12 @@ def _quote(names: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class Pair:
-    """A pair that is to be taken apart.
+    """A pair to analyse.
 
     Attributes:
         missed, shown: codes.
-        rows: of the dataset, the queries, those first in which the missed tool ranks best.
-        rank: of the missed tool in the first of them; None where it is not ranked.
+        rows: rows of its queries in the dataset, those first in which the missed tool ranks best.
+        rank: rank of the missed tool in the first of them; None if it is not ranked.
     """
 
     missed: int
@@ -138,9 +137,9 @@ class Pair:
 
 @dataclass(frozen=True)
 class Why:
-    """What decides between the two tools of a pair, in words, and who says so.
+    """What decides between the two tools of a pair, in words, and the source of this statement.
 
-    What a method says that does not rank by words is the sentence of `bench explain` on the example.
+    For a method that does not rank by words, it is the sentence of `bench explain` on the example.
     """
 
     pair: ConfusedPair
@@ -148,13 +147,13 @@ class Why:
     by: Literal["method", "words"]
 
 
-class Wording:
-    """What words say of the tools of a library.
+class WordStatistics:
+    """Word statistics of the tools of a library.
 
     Args:
-        library: the texts of the tools that the method was given.
+        library: the texts of the tools that the method received.
         dataset: the data.
-        rows: of the dataset, the queries that were asked.
+        rows: rows of the queries in the dataset.
     """
 
     def __init__(self, library: TextVectors, dataset: Dataset, rows: Iterable[int]) -> None:
@@ -168,9 +167,9 @@ class Wording:
         self._wanted = len({tool for row in rows for tool in dataset.queries[row].gold})
 
     def is_common(self, term: str) -> bool:
-        """Whether a term tells no tool from another.
+        """Whether a term does not distinguish tools.
 
-        A word in no text is common if it is in the queries for many tools: no edit of one description needs it.
+        A word in no text is common if queries for many tools have it: it is no reason to edit one description.
         """
         return all(
             word in FUNCTION_WORDS
@@ -180,9 +179,9 @@ class Wording:
         )
 
     def missing(self, texts: Iterable[str]) -> list[str]:
-        """Words of queries that stand in no text; no numbers, which are values.
+        """Query words in no text, without numbers, which are values.
 
-        First come words of many of the queries, and of queries for few tools (as TF-IDF weighs them).
+        Words of many of these queries, and of queries for few tools, come first (as TF-IDF weighs them).
         """
         counts = Counter(word for text in texts for word in dict.fromkeys(words(text)))
         absent = [word for word in counts if word in self._wanting and not any(map(str.isdigit, word))]
@@ -192,7 +191,7 @@ class Wording:
         )
 
     def shared(self, pair: Pair) -> list[str]:
-        """Words that both texts have, the rarest first."""
+        """Words that both texts have, rarest first."""
         other = set(words(self.library.texts[pair.shown]))
         mine = dict.fromkeys(words(self.library.texts[pair.missed]))
         return self.library.rarest_first(word for word in mine if word in other and not self.is_common(word))
@@ -206,22 +205,22 @@ def explain_pairs(
     result: StoredResult,
     dataset: Dataset,
     pairs: Sequence[Pair],
-    wording: Wording,
+    wording: WordStatistics,
     *,
     repeat: int = 1,
     ask: bool = True,
     progress: Progress = QUIET,
 ) -> tuple[list[Why], str]:
-    """What decides between the tools of each pair; and in a sentence why the method was not asked, empty if it was.
+    """What decides between the tools of each pair, and a sentence if the method was not asked.
 
     Args:
         result: the result, or one of its repeats.
         dataset: the data it was made on.
         pairs: the pairs.
-        wording: what words say of the tools.
-        repeat: which repeat it is.
-        ask: whether the method is asked; the texts alone are compared if not.
-        progress: where long work reports to.
+        wording: word statistics of the tools.
+        repeat: number of the repeat.
+        ask: whether to ask the method; otherwise only texts are compared.
+        progress: receives the progress of long work.
     """
     most = max(1, min(_MOST_QUERIES, _MOST_SCORED // max(1, len(pairs) * len(dataset.tools))))
     cases = [(pair, int(row)) for pair in pairs for row in pair.rows[:most].tolist()]
@@ -241,7 +240,7 @@ def explain_pairs(
 
 
 def _silence(result: StoredResult) -> str:
-    """Why a method is not asked, in a sentence; empty if it is."""
+    """Why the method is not asked, in a sentence; empty if it is."""
     if note := unexplainable(result.manifest):
         return note
     try:
@@ -249,22 +248,22 @@ def _silence(result: StoredResult) -> str:
             method = build_method(result.manifest.method.full_spec)
     except BenchError as error:
         return f"The method cannot be made again: {error}"
-    # A service would be asked for every query, and say nothing.
+    # A service would be asked every query and could not explain.
     return "" if type(method).explain is not Method.explain else "The method does not say how it ranks."
 
 
 def _case(result: StoredResult, dataset: Dataset, pair: Pair, row: int) -> AskedQuery:
-    """The gold tools of the query and the tool that is shown in place of one, as the ranking has them."""
+    """The gold tools of the query and the tool shown in place of one, with their ranks."""
     query = dataset.queries[row]
     ranking, scores = read_ranking(result, query.query_id)
     named = sorted({dataset.tools[pair.shown].tool_id, *query.meeting})
-    # Best first; those that are not in the ranking come last.
+    # Best first; unranked tools come last.
     ids = [*(tool for tool in ranking if tool in named), *(tool for tool in named if tool not in ranking)]
     return row, show_tools(dataset, query, ids, ranking, scores), {pair.missed: pair.shown}
 
 
 def _explain(
-    dataset: Dataset, pair: Pair, explanations: Sequence[Explanation | None], wording: Wording, cosine: float
+    dataset: Dataset, pair: Pair, explanations: Sequence[Explanation | None], wording: WordStatistics, cosine: float
 ) -> Why:
     queries = [dataset.queries[row] for row in pair.rows[: len(explanations)].tolist()]
     texts = [query.text for query in queries]
@@ -292,12 +291,12 @@ def _explain(
     return Why(explained, text or "; ".join(explained.sentences()) or "neither text has a word of the query", by)
 
 
-#: Word -> what it adds to the tool that is shown, and to the one that is missed.
+#: Word -> its contribution to the shown tool and to the missed one.
 _Added = dict[str, tuple[float, float]]
 
 
 def _by_word(explanation: Explanation | None, pair: Pair, text: str) -> _Added | None:
-    """What each word of a query adds to the two tools; None where the parts of their scores are no words of it."""
+    """The contribution of each query word to the two tools; None if the parts of their scores are not query words."""
     if explanation is None or not {pair.missed, pair.shown} <= explanation.reasons.keys():
         return None
     sides = [{part.name: part.value for part in explanation.reasons[tool].parts} for tool in (pair.shown, pair.missed)]
@@ -308,7 +307,7 @@ def _by_word(explanation: Explanation | None, pair: Pair, text: str) -> _Added |
     return {name: (sides[0].get(name, 0.0), sides[1].get(name, 0.0)) for name in names}
 
 
-def _join_common(case: _Added, wording: Wording) -> _Added:
+def _join_common(case: _Added, wording: WordStatistics) -> _Added:
     """A case with one entry for all its common words."""
     joined: _Added = {}
     for word, (shown, missed) in case.items():
@@ -319,14 +318,14 @@ def _join_common(case: _Added, wording: Wording) -> _Added:
 
 
 def _weigh(cases: Sequence[_Added]) -> tuple[list[WordEffect], list[WordEffect]]:
-    """The words that speak for the shown and for the missed tool, by what they add over all queries."""
+    """The words that favour the shown and the missed tool, by their contribution over all queries."""
     gaps: defaultdict[str, list[float]] = defaultdict(list)
     decides: Counter[str] = Counter()
     for case in cases:
         ahead = sum(shown - missed for shown, missed in case.values())
         for word, (shown, missed) in case.items():
             gaps[word].append(shown - missed)
-            # Without what it adds to the tool that is shown; of one that is behind already, nothing decides.
+            # Without its contribution to the shown tool; if that one is behind already, nothing decides.
             decides[word] += ahead > _NOTHING >= ahead - shown
     sides: tuple[list[WordEffect], list[WordEffect]] = ([], [])
     for word, all_gaps in gaps.items():
@@ -343,12 +342,12 @@ def _weigh(cases: Sequence[_Added]) -> tuple[list[WordEffect], list[WordEffect]]
 
 
 def _whole(effect: WordEffect) -> float:
-    """What a word adds over all queries."""
+    """The contribution of a word over all queries."""
     return (effect.adds or 0.0) * effect.queries
 
 
-def _count(texts: Sequence[str], wording: Wording, pair: Pair) -> tuple[list[WordEffect], list[WordEffect]]:
-    """The words of the queries that the text of one tool has and that of the other has not, by their queries."""
+def _count(texts: Sequence[str], wording: WordStatistics, pair: Pair) -> tuple[list[WordEffect], list[WordEffect]]:
+    """Query words in the text of one tool and not in that of the other, by number of queries."""
     sides = []
     has = [set(words(wording.library.texts[tool])) for tool in (pair.shown, pair.missed)]
     for mine, other in (has, has[::-1]):

@@ -1,7 +1,8 @@
-"""What an edit of descriptions would do: the same method asked again, of the library as it is and as it is edited.
+"""The effect of edited descriptions: the same method on the library as it is and as edited. `bench tools --try` calls
+it.
 
-Nothing is stored, and the dataset stays as it is. Texts that were not edited keep their embeddings in the cache, so of
-a dense method only the edited tools are encoded.
+Nothing is stored, and the dataset is unchanged. Unedited texts keep their cached embeddings, so a dense method encodes
+only the edited tools.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ from bench.results.units import number_units
 from bench.stats.multiple import holm
 from bench.stats.paired import compare
 
-#: Bytes of a file of texts by id.
+#: Maximum bytes of a file of texts by id.
 _LARGEST = 64 << 20
-#: Queries and tools of each kind that are listed.
+#: Maximum queries and tools of each kind to list.
 _MOST_LISTED = 50
-#: Values that differ by less are the same: last bits of embeddings depend on what was encoded together.
+#: Tolerance: last bits of embeddings depend on what was encoded together.
 _SAME = 1e-9
 
 
@@ -57,7 +58,7 @@ class MetricChange(Record):
     Attributes:
         metric: its canonical string.
         before, after: means.
-        difference: after less before, with its 95% interval over units of independence.
+        difference: after minus before, with its 95% interval over units of independence.
         p: two-sided, of the paired randomisation test, corrected by Holm over the metrics here.
         better, worse: queries.
         n: queries.
@@ -76,14 +77,14 @@ class MetricChange(Record):
 
 
 class ToolChange(Record):
-    """A tool that was edited, or that is found or shown differently because others were.
+    """A tool that was edited, or whose results changed because others were.
 
     Attributes:
         tool_id: the tool.
-        fields: what of it was edited; empty for the others.
-        wanted: queries that want it.
-        found_before, found_after: those that find it among the first k.
-        unwanted_before, unwanted_after: queries that show it among the first k and do not want it.
+        fields: its edited fields; empty for the others.
+        wanted: number of queries that want it.
+        found_before, found_after: number of those that find it among the first k.
+        unwanted_before, unwanted_after: number of queries that show it among the first k without wanting it.
     """
 
     tool_id: str
@@ -96,7 +97,7 @@ class ToolChange(Record):
 
 
 class RankChange(Record):
-    """A tool that a query wants, and its rank before and after; null where it is not ranked."""
+    """A tool that a query wants, with its rank before and after; null if it is not ranked."""
 
     query_id: str
     text: str
@@ -106,17 +107,17 @@ class RankChange(Record):
 
 
 class EditReport(Record):
-    """What an edit of tools does to a result.
+    """The effect of edited tools on a result.
 
     Attributes:
         result_id, label, dataset, split: the result whose method is asked again.
-        k: how many tools of each ranking count as shown.
-        queries: judged ones, in how many `groups` of dependent ones.
+        k: number of tools of each ranking that count as shown.
+        queries: number of judged queries, in `groups` groups of dependent ones.
         metrics: at k.
-        tools: the edited tools, then those others that are found or shown differently, most change first.
-        found, lost: tools that queries want and that come among the first k, or leave them; the first few.
-        n_found, n_lost: how many there are.
-        notes: what a reader must know, in sentences.
+        tools: the edited tools, then others with changed results, largest change first.
+        found, lost: wanted tools that enter or leave the first k; the first few.
+        n_found, n_lost: their numbers.
+        notes: notes for readers, in sentences.
     """
 
     schema_name: Literal["tools-edit"] = "tools-edit"
@@ -138,18 +139,18 @@ class EditReport(Record):
 
 
 def read_edits(source: str, dataset: Dataset) -> tuple[Dataset, dict[int, list[str]]]:
-    """A dataset with the edited tools of a file in the place of its own.
+    """A dataset with the edited tools of a file in place of its own.
 
     Args:
         source: a file or folder in any form that `bench data import` reads, as `PATH` or `SERVER=PATH`; or a JSON
-            object that has the new description of each edited tool by its id. Tools that it lacks stay as they are.
+            object of new descriptions by tool id. Tools outside it are unchanged.
         dataset: the dataset.
 
     Returns:
-        The dataset, and of each edited tool its code and the fields that differ.
+        The dataset, and for each edited tool its code and the changed fields.
 
     Raises:
-        UsageError: it cannot be read, names a tool that the dataset has not or several tools of it, or edits nothing.
+        UsageError: it cannot be read, names an unknown tool or one tool twice, or edits nothing.
         DataError: it is malformed.
     """
     where = Source.of(source)
@@ -178,7 +179,7 @@ def read_edits(source: str, dataset: Dataset) -> tuple[Dataset, dict[int, list[s
 
 
 def _read_texts(path: Path) -> dict[str, str] | None:
-    """Descriptions by id, where the file is a JSON object of texts; None where it is anything else."""
+    """Descriptions by id, if the file is a JSON object of texts; None otherwise."""
     if path.suffix.lower() != ".json" or not path.is_file():
         return None
     try:
@@ -186,9 +187,9 @@ def _read_texts(path: Path) -> dict[str, str] | None:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}.") from None
     except (ValueError, RecursionError):
-        # What reads catalogues says where the fault is.
+        # The reader of catalogues reports the location of the fault.
         return None
-    # Of names with texts: a list of objects is a list as well, of lists of such entries.
+    # Lists of objects and lists of such entries are catalogues.
     if not isinstance(pairs, list) or not pairs or not all(isinstance(pair, tuple) for pair in pairs):
         return None
     if not all(isinstance(text, str) for _, text in pairs):
@@ -202,11 +203,11 @@ def _read_texts(path: Path) -> dict[str, str] | None:
 
 
 def _code(identifier: str, name: str, names: ToolNames, dataset: Dataset, source: str) -> int:
-    """The code of the tool that a file means: by its id or by its name, as every door takes them."""
+    """The code of the tool that a file means, by id or name, resolved as everywhere."""
     for called in (identifier, name):
         if len(codes := names.find(called)) == 1:
             return codes[0]
-    # Several tools may have the name where none has the id.
+    # Several tools may have the name if none has the id.
     why = names.fault(name if names.find(name) else identifier)
     raise UsageError(
         f"{source}, edited tools of {dataset.spec}: {why}. Name the "
@@ -215,7 +216,7 @@ def _code(identifier: str, name: str, names: ToolNames, dataset: Dataset, source
 
 
 def _values(tool: Tool) -> dict[str, Any]:
-    """What a file says of a tool. Its id, name and place in the hierarchy stay, and what the file leaves out."""
+    """The fields that a file gives for a tool. Its id, name and position in the hierarchy are unchanged."""
     values: dict[str, Any] = {"description": tool.description}
     if tool.input_schema is not None:
         values |= {"parameters": tool.parameters, "input_schema": tool.input_schema}
@@ -237,20 +238,20 @@ def try_edits(
     repeat: int = 1,
     progress: Progress = QUIET,
 ) -> EditReport:
-    """Ask a result's method its queries again, of the library as it is and as it is edited.
+    """Ask a result's method its queries again, on the library as it is and as edited.
 
     Args:
         result: the result.
         dataset: the data it was made on.
-        edited, fields: of `read_edits`.
-        k: how many tools of each ranking count as shown.
-        repeat: which repeat of a result with several is asked again.
-        progress: where long work reports to.
+        edited, fields: from `read_edits`.
+        k: number of tools of each ranking that count as shown.
+        repeat: which repeat to ask again, if there are several.
+        progress: receives the progress of long work.
 
     Raises:
-        UsageError: the method cannot be asked here (a run file, a service, a paid model), the texts that it is given do
-            not show the edit, or rankings are shorter than k.
-        ResultError: the result is of other data.
+        UsageError: the method cannot be asked here (a run file, a service, a paid model), its tool texts do not
+            show the edit, or rankings are shorter than k.
+        ResultError: the result is on other data.
         BenchError: the method fails.
     """
     manifest = result.manifest
@@ -301,10 +302,10 @@ def _ask(
     progress: Progress,
     stage: str,
 ) -> tuple[dict[str, NDArray[np.float64]], ToolCounts]:
-    """Metric -> (queries,) values of the method's answers, NaN where it is not taken; and what they do with tools."""
+    """Metric -> (queries,) values of the method's answers, NaN if it does not apply; and counts by tool."""
     manifest = result.manifest
     identity = manifest.dataset
-    # Nothing is fetched and nothing spent.
+    # Nothing is downloaded and no money is spent.
     with config_context(offline=True, repeat=repeat):
         library = Library.of(dataset, identity.template)
         history = History.of(dataset, library, dataset.rows(identity.split))
@@ -315,14 +316,14 @@ def _ask(
     failed = np.zeros(len(rows), dtype=np.bool_) if answers.ranking.failed is None else answers.ranking.failed
     gold = dataset.gold.take(rows)
     scores = evaluate(answers.ranking.tools, gold, parse_metrics(list(metrics)), unanswered=failed)
-    # Of a query without gold, there is nothing to find.
+    # A query without gold has nothing to find.
     values = {name: np.where(gold.counts > 0, scores.values[:, i], np.nan) for i, name in enumerate(metrics)}
     ranked, tools = answers.ranking.tools, len(dataset.tools)
     return values, count_tools(ranked, requirements(gold), gold.forbidden, result.units, tools, k)
 
 
 def _check_given(label: str, marks: Mapping[str, str]) -> None:
-    """Refuse a method, or a part of one, that is not given the tools of the dataset."""
+    """Refuse a method with a part that does not receive the dataset's tools."""
     if why := marks.get(OWN_CATALOGUE):
         raise UsageError(
             f"an edit cannot be tried on {label}: it {why.removesuffix('.')}; send the tools, with "
@@ -379,7 +380,7 @@ def _tool_changes(
 
 
 def _moves(dataset: Dataset, rows: NDArray[np.int64], before: ToolCounts, after: ToolCounts) -> dict[str, Any]:
-    """The requirements of queries that are met among the first k now and were not, and the other way."""
+    """Requirements that are met among the first k only after the edit, and only before it."""
     k = before.k
     sides: dict[str, Any] = {}
     for name, there, here in (("found", before, after), ("lost", after, before)):
@@ -400,7 +401,7 @@ def _moves(dataset: Dataset, rows: NDArray[np.int64], before: ToolCounts, after:
 
 
 def _older(result: StoredResult, before: Mapping[str, NDArray[np.float64]]) -> list[str]:
-    """That the method gives other numbers today than the stored ones, in a sentence."""
+    """A sentence if the method's current numbers differ from the stored ones."""
     stored = {name: result.values(name) for name in before if name in result.per_query.column_names}
     if all(np.allclose(stored[name], before[name], atol=_SAME, equal_nan=True) for name in stored):
         return []

@@ -1,7 +1,7 @@
-"""Why one query went as it did: the ranks of its gold tools in a stored result, what ranks above them, and why.
+"""Why one query was answered as it was: the ranks of its gold tools in a stored result, what ranks above, and why.
 
-The ranks and scores shown are the stored ones. The reasons come from the method (`Method.explain`), made again from the
-result's full spec on the same data, and are shown only where it gives the stored scores today.
+Ranks and scores are the stored ones. The reasons come from the method (`Method.explain`), rebuilt from the result's
+full spec on the same data, and are shown only if it still gives the stored scores. The command and the API call it.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from bench.results.manifest import Manifest
 from bench.results.slices import slice_values
 from bench.results.store import StoredResult
 from bench.show.numbers import format_fixed
-from bench.show.objects import Shown
+from bench.show.objects import Displayable
 from bench.show.tables import Table, table_of
 
-#: How much of the ranking is shown, and how many tools directly above a gold tool that is ranked lower.
+#: How much of the ranking to show, and how many tools directly above a lower gold tool.
 FIRST = 10
 _RIGHT_ABOVE = 2
 _MOST_IDS = 5
-#: Parts of a score that a table names.
+#: Maximum parts of a score in a table.
 _MOST_PARTS = 4
 
 
@@ -50,10 +50,10 @@ class ShownTool:
     Attributes:
         tool: its code.
         tool_id: its id.
-        title: what it is called: its id, with its name where the id is only a number.
+        title: its name in tables: its id, with its name if the id is only a number.
         gold: whether it answers the query.
-        position: its stored rank and score; rank None where it is not in the stored ranking.
-        tied: how many other tools of the stored ranking have the same score.
+        position: its stored rank and score; rank None if it is not in the stored ranking.
+        tied: number of other tools in the stored ranking with the same score.
     """
 
     tool: int
@@ -64,7 +64,7 @@ class ShownTool:
     tied: int
 
     def to_dict(self) -> dict[str, Any]:
-        """It for machines."""
+        """The entry as JSON."""
         position = self.position
         return {
             "tool_id": self.tool_id,
@@ -76,7 +76,7 @@ class ShownTool:
 
 
 @dataclass(frozen=True, repr=False)
-class Explained(Shown):
+class Explained(Displayable):
     """One query of a stored result, explained.
 
     Attributes:
@@ -84,14 +84,14 @@ class Explained(Shown):
         query: the query, with its gold.
         slices: slice -> value of the query.
         values: metric -> the query's value.
-        failed: whether the method failed on it, or gave no answer.
-        recommended: ids of the recommended set, where the result has sets.
+        failed: whether the method failed on it or gave no answer.
+        recommended: ids of the recommended set, if the result has sets.
         ranking: ids of the stored ranking, best first.
-        shown: the top of the ranking, the gold tools and the tools directly above them, by rank; gold that is not in
-            the ranking comes last.
-        answer: the method's answer today and why; None where there are only the stored numbers.
+        shown: the top of the ranking, the gold tools and the tools directly above them, by rank; unranked gold
+            comes last.
+        answer: the method's current answer with reasons; None if only the stored numbers are available.
         missing: why there are only these, in a sentence.
-        repeat: which repeat of the result it is.
+        repeat: number of the repeat.
     """
 
     result: StoredResult
@@ -112,7 +112,7 @@ class Explained(Shown):
         return tuple(entry for entry in self.shown if entry.gold)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as `bench explain --json` prints it; `above` of a gold tool are the ids above it, best first."""
+        """Everything, as in `bench explain --json`; `above` lists the ids above a gold tool, best first."""
         manifest, answer = self.result.manifest, self.answer
         gold = []
         for item in self.gold:
@@ -162,7 +162,7 @@ class Explained(Shown):
 
 
 def _answer_dict(answer: ExplainedAnswer, shown: Iterable[ShownTool]) -> dict[str, Any]:
-    """An answer for machines."""
+    """An answer as JSON."""
     explanation = answer.explanation
     tools = []
     for item in shown:
@@ -183,12 +183,12 @@ def _answer_dict(answer: ExplainedAnswer, shown: Iterable[ShownTool]) -> dict[st
 
 
 def query_named(result: StoredResult, name: str, dataset: Dataset) -> str:
-    """The id of a query of a result, by the id or its unambiguous beginning.
+    """Resolve the id of a result's query from the id or an unambiguous prefix.
 
     Args:
         result: the result.
-        name: the id, or how it begins.
-        dataset: of the result; to say so where the query is one of it, and not of what was evaluated.
+        name: the id or its prefix.
+        dataset: of the result, to recognise queries of it that were not evaluated.
 
     Raises:
         UsageError: the result has no such query, or several.
@@ -206,16 +206,16 @@ def query_named(result: StoredResult, name: str, dataset: Dataset) -> str:
 
 
 def find_id(name: str, ids: Sequence[str], owner: str, kind: str, kinds: str) -> str:
-    """One of some ids, by the id or its unambiguous beginning.
+    """Resolve one of some ids from the id or an unambiguous prefix.
 
     Args:
-        name: the id, or how it begins.
-        ids: all there are.
-        owner: what has them.
-        kind, kinds: what they are ids of, one and several.
+        name: the id or its prefix.
+        ids: all ids.
+        owner: what contains them.
+        kind, kinds: the noun for the ids, singular and plural.
 
     Raises:
-        UsageError: none begins like this, or several do.
+        UsageError: no id begins with the name, or several do.
     """
     if name in ids:
         return name
@@ -234,7 +234,7 @@ def _some(ids: Sequence[str]) -> str:
 
 
 def check_same_data(first: StoredResult, second: StoredResult) -> None:
-    """Refuse to put results of different data side by side (rule 8).
+    """Refuse to show results on different data side by side (rule 8).
 
     Raises:
         ResultError: data or protocol differ; says how.
@@ -254,11 +254,11 @@ def explain(
         result: the result.
         dataset: the data it was made on.
         query_id: a query of it.
-        progress: where long work reports to.
-        repeat: which repeat is explained; its values are shown, not the means.
+        progress: receives the progress of long work.
+        repeat: number of the repeat; its values are shown, not the means.
 
     Raises:
-        ResultError: the result is of other data.
+        ResultError: the result is on other data.
         UsageError: it has no such repeat.
     """
     result = result.of_repeat(repeat)
@@ -317,7 +317,7 @@ def _select_tools(
 def show_tools(
     dataset: Dataset, query: Query, ids: Iterable[str], ranking: list[str], scores: list[float | None]
 ) -> tuple[ShownTool, ...]:
-    """Some tools, as the stored ranking of a query has them."""
+    """Some tools with their entries in the stored ranking of a query."""
     ranks = {tool: place for place, tool in enumerate(ranking)}
     shown = []
     for tool in ids:
@@ -331,7 +331,7 @@ def show_tools(
 
 
 def _slices(dataset: Dataset, query: Query) -> dict[str, str]:
-    """The query's own slices; and how new its gold is, where there is something to know it from."""
+    """The query's own slices, and the novelty of its gold if the dataset has a history."""
     slices = dict(query.slices)
     if len(dataset.rows("train")):
         for name in ("parent", "tool"):
@@ -346,11 +346,11 @@ def unexplainable(manifest: Manifest) -> str:
     method = manifest.method
     if method.run_file is not None:
         return "A run file has only ranks and scores: its method is unknown."
-    with suppress(UsageError):  # a spec that this bench cannot read is reported where the method is made again
+    with suppress(UsageError):  # an unreadable spec is reported when the method is rebuilt
         if _writes(parse(method.full_spec)):
             return "A local language model would have to run again: only ranks and scores are shown."
     if method.needs_llm:
-        return "The method asks a paid language model, which `explain` never does: only ranks and scores are shown."
+        return "The method calls a paid language model, which `explain` never does: only ranks and scores are shown."
     return ""
 
 
@@ -362,25 +362,25 @@ def _writes(spec: Spec) -> bool:
     return nested or any(name == "llm" and str(value).startswith("local:") for name, value in spec.arguments)
 
 
-#: A query that a method is asked again: its row of the dataset; the tools that are explained, best first, with their
-#: stored positions, all gold tools among them; and the rivals as of `Case`.
+#: A query to ask a method again: its row of the dataset; the tools to explain, best first, with their stored positions,
+#: all gold tools included; and the rivals as in `Case`.
 AskedQuery = tuple[int, tuple[ShownTool, ...], Mapping[int, int]]
 
 
 def answers_today(
     result: StoredResult, dataset: Dataset, cases: Sequence[AskedQuery], progress: Progress = QUIET, repeat: int = 1
 ) -> list[tuple[ExplainedAnswer | None, str]]:
-    """What a result's method, made again once, answers to each query today, and why.
+    """The current answer of a result's method, rebuilt once, to each query, with reasons.
 
     Args:
         result: the result, or one of its repeats.
         dataset: the data it was made on.
         cases: the queries.
-        progress: where long work reports to.
-        repeat: which repeat it is.
+        progress: receives the progress of long work.
+        repeat: number of the repeat.
 
     Returns:
-        For each query the answer; or None, and in a sentence why it cannot be shown with the stored numbers.
+        For each query the answer; or None, and a sentence why it cannot be shown with the stored numbers.
     """
     calls = [len(dataset.queries[row].calls) for row, _, _ in cases]
     note = "Only the stored numbers can be shown, because the ranking is merged from {} searches."
@@ -390,7 +390,7 @@ def answers_today(
     identity = result.manifest.dataset
     rows = np.array([row for row, _, _ in cases], dtype=np.int64)
     queries = Queries.of(dataset, rows)
-    # An explanation fetches nothing and spends nothing: what is not on this machine is not explained.
+    # An explanation downloads nothing and spends nothing: only what is on this machine is explained.
     with config_context(offline=True, repeat=repeat):
         try:
             library = Library.of(dataset, identity.template)
@@ -423,7 +423,7 @@ def _not_again(error: BenchError) -> str:
 
 
 def _difference(answer: ExplainedAnswer, shown: tuple[ShownTool, ...]) -> str:
-    """How an answer differs from the stored one, in a sentence; empty where it does not."""
+    """How an answer differs from the stored one, in a sentence; empty if it does not."""
     for entry in shown:
         now = answer.positions[entry.tool]
         if entry.position.rank is None:
@@ -438,7 +438,7 @@ def _difference(answer: ExplainedAnswer, shown: tuple[ShownTool, ...]) -> str:
 
 
 def _rivals(shown: tuple[ShownTool, ...]) -> dict[int, int]:
-    """Gold tool -> the best tool above it that is not gold; gold tools that have none are missing."""
+    """Gold tool -> the best other tool above it; gold tools without one are missing."""
     best = next((entry for entry in shown if not entry.gold and entry.position.rank is not None), None)
     if best is None or best.position.rank is None:
         return {}

@@ -15,7 +15,7 @@ from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results
 from bench.cli.output import console, print_json
 from bench.show.numbers import format_fixed, several
-from bench.show.tables import Cell as Shown
+from bench.show.tables import Cell as TableCell
 from bench.show.tables import Emphasis, Style, Table
 
 if TYPE_CHECKING:
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 #: Metrics shown of the query.
 _METRICS = ("recall@5", "ndcg@5", "recall@10", "ndcg@10", "mmrr@100", "tracc")
-#: Parts of a score that a line of a table has room for.
+#: Maximum parts of a score on a line of a table.
 _MOST_PARTS = 6
-#: A tool's id takes no more of a line; a longer one goes on below.
+#: Maximum width of a tool's id; a longer one continues below.
 _ID_WIDTH = 36
 #: Longest method spec shown in a column heading.
 _NAME_WIDTH = 24
-#: A note is cut to what the other columns leave of a line, but not to less than this.
+#: A note is cut to the space that other columns leave, but not below this width.
 _LEAST_NOTE = 30
 #: Characters between two columns.
 _BETWEEN = 3
-#: Texts from outside may be long; a query's is shown so far.
+#: Maximum characters of a query's untrusted text.
 _MOST_TEXT = 1500
 
 
@@ -66,7 +66,7 @@ def command(
     """
     from bench.base.bars import progress
     from bench.diagnosis.explain import check_same_data, explain, query_named
-    from bench.evaluation.external import open_result
+    from bench.evaluation.opening import open_result
     from bench.registry import load_dataset
 
     folder, bars = results or results_folder(), progress()
@@ -95,7 +95,7 @@ def command(
 
 
 def _plain(text: str, most: int = _MOST_TEXT) -> str:
-    """A text from outside, without what a terminal would obey."""
+    """An untrusted text, without control characters for terminals."""
     return one_line(text, most)
 
 
@@ -148,7 +148,7 @@ def _print_query(explained: Explained, others: Sequence[Explained]) -> None:
 
 
 def _names(explained: Sequence[Explained]) -> list[str]:
-    """Short names of the results: alias or spec, or the method's name and the result's id where that is no help."""
+    """Short names of the results: alias or spec, or the method's name and the result's id if these are ambiguous."""
     methods = [item.result.manifest.method for item in explained]
     specs = [_plain(method.alias or method.spec) for method in methods]
     names = [spec if len(spec) <= _NAME_WIDTH else spec.partition("(")[0][:_NAME_WIDTH] for spec in specs]
@@ -158,7 +158,7 @@ def _names(explained: Sequence[Explained]) -> list[str]:
 
 
 def _where(tool: str, others: Sequence[Explained]) -> str:
-    """At which rank each result has a forbidden tool, if one has it."""
+    """The rank of a forbidden tool in each result, if any has it."""
     ranks = [str(item.ranking.index(tool) + 1) if tool in item.ranking else "-" for item in others]
     return f" (rank {' against '.join(ranks)})" if set(ranks) != {"-"} else ""
 
@@ -179,7 +179,7 @@ def _gold_table(explained: Explained) -> Table | str:
 
 
 def _because(explained: Explained, gold: ShownTool) -> str:
-    """Why a gold tool is not ranked higher, in words."""
+    """Why a gold tool does not rank higher, in words."""
     reason = None if explained.answer is None else explained.answer.explanation.reasons.get(gold.tool)
     why = "" if reason is None else reason.because
     if reason is not None and not why and _stands_first(explained, gold):
@@ -195,7 +195,7 @@ def _stands_first(explained: Explained, gold: ShownTool) -> bool:
 
 
 def _rank(explained: Explained, gold: ShownTool) -> str:
-    """The stored rank; beyond the stored ranking, how deep, where that is known."""
+    """The stored rank; beyond the stored ranking, its depth if known."""
     if gold.position.rank is not None:
         return str(gold.position.rank)
     place = None if explained.answer is None else explained.answer.positions[gold.tool].rank
@@ -204,7 +204,7 @@ def _rank(explained: Explained, gold: ShownTool) -> str:
 
 @dataclass(frozen=True)
 class _Row:
-    """One tool in a table: its rank, and why. `after_gap`: tools between it and the previous one are not shown."""
+    """A table row: the tool's rank and the reason. `after_gap`: tools between it and the previous one are left out."""
 
     rank: str
     entry: ShownTool
@@ -214,7 +214,7 @@ class _Row:
 
 
 def _ranking(explained: Explained, explanation: Explanation | None) -> list[_Row]:
-    """The stored ranking, as far as it is shown."""
+    """The displayed part of the stored ranking."""
     rows = []
     before: int | None = 0
     for entry in explained.shown:
@@ -227,7 +227,7 @@ def _ranking(explained: Explained, explanation: Explanation | None) -> list[_Row
 
 
 def _base_ranking(answer: ExplainedAnswer, explained: Explained) -> list[_Row]:
-    """The same tools in the order of a method that the explained one is built on."""
+    """The same tools in the order of a base method."""
     last = len(answer.positions)
     rows = []
     for entry in sorted(explained.shown, key=lambda item: answer.positions[item.tool].rank or 10**9 + last):
@@ -238,7 +238,7 @@ def _base_ranking(answer: ExplainedAnswer, explained: Explained) -> list[_Row]:
 
 
 def _tools_table(rows: list[_Row], explanation: Explanation | None) -> Table:
-    """Tools with their scores (where there are any), the columns of an explanation, and its reasons."""
+    """Tools with their scores (if there are any), the columns of an explanation, and its reasons."""
     columns: tuple[str, ...] = ()
     titles: list[str] = []
     if explanation is not None and explanation.reasons:
@@ -246,7 +246,7 @@ def _tools_table(rows: list[_Row], explanation: Explanation | None) -> Table:
     reasons = [row.reason for row in rows if row.reason is not None]
     digits = _digits(row.score for row in rows)
     scored = any(row.score is not None for row in rows)
-    # A name of two words takes two lines: the column is as wide as its numbers.
+    # A two-word name takes two lines: the column is as wide as its numbers.
     heads = ["rank", "", "tool", *(["score"] if scored else [])]
     before = len(heads)
     heads += [_plain(name).replace(" ", "\n") for name in columns]
@@ -273,13 +273,13 @@ def _tools_table(rows: list[_Row], explanation: Explanation | None) -> Table:
 
 
 def _fit(table: Table, column: int, ids: Iterable[str]) -> None:
-    """Give the ids of tools their width; where a line is too short, the reasons alone give way."""
+    """Reserve width for tool ids; if a line is too short, only the reasons shrink."""
     table.whole = [place for place in range(len(table.heads) - 1) if place != column]
     table.widths = {column: min(_ID_WIDTH, max((len(name) for name in ids), default=1))}
 
 
 def _digits(scores: Iterable[float | None]) -> int:
-    """Decimals of the scores: more where all of them are small."""
+    """Decimals of the scores: more if all of them are small."""
     return 3 if max((abs(score) for score in scores if score is not None), default=1.0) >= 0.1 else 5
 
 
@@ -307,7 +307,7 @@ def _print_notes(explanation: Explanation) -> None:
 
 
 def _print_base(answer: ExplainedAnswer, explained: Explained) -> None:
-    """A method that the explained one is built on: the same tools in its order."""
+    """A base method: the same tools in its order."""
     from rich.text import Text
 
     out = console()
@@ -320,7 +320,7 @@ def _print_base(answer: ExplainedAnswer, explained: Explained) -> None:
 
 
 def _print_beside(left: Explained, right: Explained) -> None:
-    """Two results: the gold tools' ranks, why, and the two rankings."""
+    """Two results: the gold tools' ranks with reasons, and the two rankings."""
     from rich.text import Text
 
     out = console()
@@ -343,7 +343,7 @@ def _print_beside(left: Explained, right: Explained) -> None:
 
 
 def _gold_beside(both: tuple[Explained, Explained], names: list[str]) -> Table:
-    """The gold tools in both results, the better rank of each in green."""
+    """The gold tools in both results, with the better rank of each in green."""
     table = Table(["gold tool", "result", "rank", "score", "why not higher"], right=(2, 3))
     _fit(table, 0, ["gold tool", *(_plain(gold.title) for gold in both[0].gold)])
     for gold in both[0].gold:
@@ -363,16 +363,16 @@ def _head(explained: Explained) -> Iterator[ShownTool]:
     return (item for item in explained.shown if item.position.rank is not None and item.position.rank <= FIRST)
 
 
-def _rank_cells(item: Explained, other: Explained, place: int) -> list[Shown]:
+def _rank_cells(item: Explained, other: Explained, place: int) -> list[TableCell]:
     """A tool and its score, as a cell of the side-by-side ranking."""
     entries = list(_head(item))
     if place >= len(entries):
-        return [Shown(""), Shown("")]
+        return [TableCell(""), TableCell("")]
     entry = entries[place]
     rank = str(other.ranking.index(entry.tool_id) + 1) if entry.tool_id in other.ranking else "-"
     emphasis: Emphasis = "gold" if entry.gold else ""
     score = format_fixed(entry.position.score, _digits(entry.position.score for entry in item.shown))
     return [
-        Shown(f"{_plain(entry.title)} ({rank})", before="* " if entry.gold else "  ", emphasis=emphasis),
-        Shown(score, emphasis=emphasis),
+        TableCell(f"{_plain(entry.title)} ({rank})", before="* " if entry.gold else "  ", emphasis=emphasis),
+        TableCell(score, emphasis=emphasis),
     ]

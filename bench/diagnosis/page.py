@@ -1,6 +1,6 @@
-"""The page of a result's tools: found when wanted, shown when not wanted, behind which other tools.
+"""The page of a result's tools: how often each is found, shown without being wanted, and behind which others.
 
-The same page is written for a single result, with everything that it needs inside (`bench tools --html`).
+The same page is written for a single result as one self-contained file (`bench tools --html`).
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from bench.base.progress import QUIET, Progress
 from bench.data.nearcopies import COSINE
 from bench.diagnosis.tool_report import CountedRanking, ToolsReport, count_ranking, tool_texts, tools_report
 from bench.leaderboard.boards.board import Board, Rejected, Row
-from bench.leaderboard.boards.facts import BoardData
+from bench.leaderboard.boards.registered import BoardData
 from bench.leaderboard.pages.explorer import chosen
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import render, static_files
 from bench.leaderboard.writer import Writer
 from bench.search.similar import TextVectors
 
-#: Tools of a page of the site, and of a page of its own; ids in a list.
+#: Maximum tools of a page of the site, and of a page of its own; maximum ids in a list.
 _MOST_TOOLS, _MOST_ALONE, _MOST_IDS = 40, 1000, 60
 
 
 def write_tools(board: Board, data: BoardData, rejected: list[Rejected], writer: Writer) -> tuple[Row, ...]:
-    """Write the pages of the tools of a board's results: those that the explorer shows, too.
+    """Write the tool pages of a board's results, for the rows that the explorer also shows.
 
     Args:
         board: the board.
-        data: its dataset; without it there are no pages, since gold is not known.
-        rejected: gets what is left out, and why.
-        writer: writes.
+        data: its dataset; without it there are no pages, because the gold is unknown.
+        rejected: receives what is left out, with reasons.
+        writer: the site's writer.
 
     Returns:
         The rows that have a page.
@@ -46,7 +46,7 @@ def write_tools(board: Board, data: BoardData, rejected: list[Rejected], writer:
         template = row.result.manifest.dataset.template
         if template not in texts:
             texts[template] = tool_texts(dataset, template)
-        # A copy, so that the ranking is not kept for as long as the board is.
+        # A copy, so that the ranking is freed before the board.
         counted_ranking = count_ranking(replace(row.result), dataset)
         return _page(counted_ranking, texts[template], _MOST_TOOLS, data.may_show, row=row, board=board)
 
@@ -55,7 +55,7 @@ def write_tools(board: Board, data: BoardData, rejected: list[Rejected], writer:
         try:
             text = page(row)
         except (ResultError, UsageError) as error:
-            # Without the place of the results, which is that of somebody's machine.
+            # Without the results' path, which is private to a machine.
             reason = str(error).replace(f"{row.result.folder.parent.parent}/", "")
             rejected.append(Rejected(row.name, f"its page of tools is omitted: {reason}"))
             continue
@@ -65,11 +65,11 @@ def write_tools(board: Board, data: BoardData, rejected: list[Rejected], writer:
 
 
 def page_alone(counted_ranking: CountedRanking, progress: Progress = QUIET) -> str:
-    """The page of one result, which needs no other file; the method is asked why tools lose to others.
+    """A self-contained page of one result; the method is asked why tools lose to others.
 
     Args:
-        counted_ranking: what `counted` gives.
-        progress: where long work reports to.
+        counted_ranking: from `counted`.
+        progress: receives the progress of long work.
     """
     library = tool_texts(counted_ranking.dataset, counted_ranking.result.manifest.dataset.template)
     return _page(counted_ranking, library, _MOST_ALONE, True, progress=progress)
@@ -120,7 +120,7 @@ def _page(
 
 
 def _columns(report: ToolsReport) -> dict[str, bool]:
-    """Which columns have something to say."""
+    """Which columns have content."""
     rows = report.tools
     return {
         "groups": any(item.groups != item.wanted for item in rows),

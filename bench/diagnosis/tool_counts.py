@@ -1,8 +1,9 @@
-"""What a ranking did with each tool, in arrays: found when wanted, shown when not wanted, behind which other tools.
+"""What a ranking does with each tool, in arrays: found, shown without being wanted, and behind which others.
 
-A **case** is a requirement of a query: a gold tool, and the tools any of which meets the requirement in its place. It
-is a case of the gold tool. A case is found at k if the ranking meets it among its first k tools, and missed otherwise.
+A **case** is a requirement of a query: a gold tool, together with the tools that also meet the requirement. It counts
+as a case of the gold tool. A case is found at k if the ranking meets it among its first k tools, and missed otherwise.
 A tool is shown in place of another if it is among the first k of a query that misses the other and does not want it.
+`tool_report` calls it.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from bench.stats.noninferiority import FEWEST_UNITS
 
 @dataclass(frozen=True, eq=False)
 class Confusions:
-    """Pairs of a tool that was missed and one that was shown in its place, the missed tools ascending.
+    """Pairs of a missed tool and one shown in its place, sorted by the missed tool.
 
-    The pairs of a tool come by their numbers of queries, most first, and then by the code of the other tool.
+    The pairs of a tool are sorted by number of queries, most first, then by the code of the other tool.
 
     Attributes:
         missed, shown: (pairs,) codes.
-        queries: (pairs,) in how many queries.
+        queries: (pairs,) number of queries.
         example: (pairs,) the case in which the missed tool ranks best.
     """
 
@@ -41,35 +42,36 @@ class Confusions:
     example: NDArray[np.int64]
 
     def of(self, tool: int) -> NDArray[np.int64]:
-        """The pairs in which a tool is missed, by position."""
+        """The pairs with a missed tool, by position."""
         low, high = np.searchsorted(self.missed, [tool, tool + 1])
         return np.arange(low, high)
 
 
 @dataclass(frozen=True, eq=False)
 class ToolCounts:
-    """What a ranking did with each tool of a library.
+    """What a ranking does with each tool of a library.
 
     Attributes:
-        k: how many tools of each ranking count as shown.
-        first: (queries, k or less) codes of the first tools, -1 where there are fewer.
-        right: (queries, k or less) whether the tool at a place meets a requirement of the query.
+        k: number of tools of each ranking that count as shown.
+        first: (queries, k or less) codes of the first tools, -1 if there are fewer.
+        right: (queries, k or less) whether the tool at a rank meets a requirement of the query.
         harmful: (queries, k or less) whether the query forbids it.
         query: (cases,) position of the query.
         tool: (cases,) code of the gold tool.
-        rank: (cases,) int32 rank that meets the requirement, from 1; `MISSING` where none in the ranking does.
+        rank: (cases,) int32 rank that meets the requirement, from 1; `MISSING` if none in the ranking does.
         units: (queries,) the unit of independence of each query.
         wanted: (tools,) number of cases.
-        groups: (tools,) number of units that its cases are in.
+        groups: (tools,) number of units of its cases.
         found: (tools,) cases found at k.
-        by_other: (tools,) those of them in which only another tool of the requirement is among the first k.
+        by_other: (tools,) those of them with only another tool of the requirement among the first k.
         absent: (tools,) cases that the whole ranking does not meet.
-        accepted: (tools,) queries in which it may stand in for a gold tool.
-        shown: (tools,) places among the first k.
+        accepted: (tools,) queries in which it may replace a gold tool.
+        shown: (tools,) occurrences among the first k.
         unwanted: (tools,) those of them in queries that do not want it.
-        forbidden: (tools,) queries that forbid it; (tools,) `forbidden_shown`: places among the first k of these.
-        mean_rank: (tools,) mean rank over the cases that the ranking meets; nan where there are none.
-        median_rank: (tools,) median rank over all cases; nan where it lies beyond the ranking, or there are none.
+        forbidden: (tools,) queries that forbid it; (tools,) `forbidden_shown`: its occurrences among the first k of
+            these.
+        mean_rank: (tools,) mean rank over the cases that the ranking meets; NaN if there are none.
+        median_rank: (tools,) median rank over all cases; NaN if it is beyond the ranking, or if there are none.
     """
 
     k: int
@@ -103,9 +105,9 @@ class ToolCounts:
         return np.lexsort((np.arange(len(self.wanted)), -self.unwanted, -self.missed))
 
     def interval(self, tool: int) -> tuple[float, float] | None:
-        """The 95% interval of the share of a tool's cases that are found; None if they are in too few units.
+        """The 95% interval of the share of a tool's cases that are found; None with too few units.
 
-        It is that of recall: over units of independence, with the bounds for shares (`docs/protocol.md`).
+        It is computed like that of recall: over units of independence, with the bounds for shares (`docs/protocol.md`).
         """
         if self.groups[tool] < FEWEST_UNITS:
             return None
@@ -116,13 +118,13 @@ class ToolCounts:
         return float(low), float(high)
 
     def missed_cases(self, tool: int) -> NDArray[np.int64]:
-        """The cases of a tool that are not found at k, the best ranks first, then by query."""
+        """The missed cases of a tool, best ranks first, then by query."""
         cases = self._cases_of(tool)
         lost = cases[self.rank[cases] > self.k]
         return lost[np.lexsort((self.query[lost], self.rank[lost]))]
 
     def unwanted_places(self, tool: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The queries in which a tool is shown without being wanted, and its ranks there; the best ranks first."""
+        """The queries that show a tool without wanting it, with its ranks there; best ranks first."""
         query, column = np.nonzero((self.first == tool) & ~self.right)
         order = np.lexsort((query, column))
         return query[order], column[order] + 1
@@ -135,7 +137,7 @@ class ToolCounts:
         wrong = (self.first != PAD) & ~self.right
         case, column = np.nonzero(wrong[self.query[lost]])
         winner = self.first[self.query[lost[case]], column].astype(np.int64)
-        # Cases are in the order of ranks: the first of each pair is its example.
+        # Cases are sorted by rank: the first of each pair is its example.
         keys, places, counts = np.unique(self.tool[lost[case]] * tools + winner, return_index=True, return_counts=True)
         missed, shown = keys // tools, keys % tools
         order = np.lexsort((shown, -counts, missed))
@@ -160,10 +162,10 @@ def count_tools(
     Args:
         ranked: (queries, depth) tool codes, best first, -1 padded at the end.
         wanted: the requirements of the queries; the first tool of a group is the gold tool.
-        forbidden: the tools that the queries forbid; None where there are none.
+        forbidden: the tools that the queries forbid; None if there are none.
         units: (queries,) the unit of independence of each query.
-        tools: how many tools the library has.
-        k: how many tools of each ranking count as shown, at least 1.
+        tools: number of tools in the library.
+        k: number of tools of each ranking that count as shown, at least 1.
     """
     queries = np.repeat(np.arange(len(wanted)), wanted.counts)
     gold = wanted.tools[wanted.members[:-1]].astype(np.int64)
@@ -218,7 +220,7 @@ def count_tools(
 
 def _ranks(ranked: NDArray[np.int32], wanted: GoldGroups) -> NDArray[np.int32]:
     """(judgements,) the rank at which each is satisfied, as `any_of` finds them."""
-    # `any_of` sorts the judgements of a query by rank. Numbered by their relevance, they are told apart again.
+    # `any_of` sorts a query's judgements by rank. Numbering them by relevance makes them distinguishable again.
     number = np.arange(len(wanted.grades)) - np.repeat(wanted.starts[:-1], wanted.counts)
     labels = (np.repeat(wanted.counts, wanted.counts) - number).astype(np.int32)
     satisfied = any_of(ranked, GoldGroups(wanted.starts, wanted.members, wanted.tools, labels))
@@ -241,13 +243,13 @@ def _own_ranks(
 def _among(
     first: NDArray[np.int32], owners: NDArray[np.int64], members: NDArray[np.int64], tools: int
 ) -> NDArray[np.bool_]:
-    """(queries, k) whether a tool is one of those that belong to its query: `members[i]` belongs to `owners[i]`."""
+    """(queries, k) whether a tool belongs to its query: `members[i]` belongs to `owners[i]`."""
     keys = np.arange(len(first))[:, None] * tools + first
     return np.isin(keys, owners * tools + members)
 
 
 def _medians(tool: NDArray[np.int64], rank: NDArray[np.int32], counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(tools,) the median rank over the cases of each tool; nan where it is no rank."""
+    """(tools,) the median rank over the cases of each tool; NaN if it is not a rank."""
     ordered = rank[np.lexsort((rank, tool))]
     starts = np.cumsum(counts) - counts
     known = np.flatnonzero(counts)

@@ -1,6 +1,7 @@
-"""A report per tool: found when wanted, shown when not wanted, behind which other tools and why.
+"""A report per tool: how often it is found, shown without being wanted, and behind which others and why.
 
-It is for those who edit descriptions: which tools are missed, which push in, and which cannot be told apart.
+It is for people who edit descriptions: which tools are missed, which push in, and which are confused. The command, the
+page and the API call it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
 from bench.data.template import Template
-from bench.diagnosis.confusions import ConfusedPair, Pair, Why, Wording, explain_pairs
+from bench.diagnosis.confusions import ConfusedPair, Pair, Why, WordStatistics, explain_pairs
 from bench.diagnosis.explain import find_id
 from bench.diagnosis.tool_counts import Confusions, ToolCounts, count_tools
 from bench.interface.ranking import PAD
@@ -33,7 +34,7 @@ from bench.results.comparability import check_content
 from bench.results.store import RUN_SCHEMA, StoredResult
 from bench.search.similar import TextVectors
 from bench.show.numbers import number_or_none, several
-from bench.show.objects import Shown, frame
+from bench.show.objects import Displayable, frame
 from bench.show.tables import Table, table_of
 
 if TYPE_CHECKING:
@@ -41,20 +42,20 @@ if TYPE_CHECKING:
 
 #: Default number of tools of each ranking that count as shown.
 FIRST = 5
-#: Default number of the worst tools for whose pairs the method is asked why.
+#: Default number of worst tools whose pairs the method explains.
 EXPLAINED = 20
-#: Tools that a row names as those it loses to.
+#: Maximum rivals named in a row.
 _MOST_NAMED = 5
-#: Missed queries, and queries with the tool at a wrong place, that the detail of a tool lists.
+#: Maximum missed queries, and queries that wrongly show the tool, in a tool's detail.
 _MOST_LISTED = 50
-#: Tools that a representation shows; DataFrames hold all.
+#: Maximum tools in a representation; DataFrames contain all.
 _MOST_SHOWN = 15
-#: What is counted of a tool under the name that it has in a row.
+#: Counts of a tool that have the same name in a row.
 _COUNTED = (
     *("wanted", "groups", "found", "by_other", "absent", "accepted", "shown", "unwanted"),
     *("forbidden", "forbidden_shown"),
 )
-#: Places of all rankings together, filled or not: a gigabyte.
+#: Maximum ranks of all rankings together: a gigabyte.
 _MOST_CELLS = 1 << 28
 
 
@@ -63,13 +64,13 @@ class Confusion(Record):
 
     Attributes:
         tool_id: the other tool.
-        queries: in how many queries.
-        example: the id of one of them, the one in which the missed tool ranks best.
-        rank: of the missed tool in it; null if it is not in the ranking.
-        cosine: of the two texts, by their words (TF-IDF).
-        why: what decides between the two, over these queries or, where the method says it in its own words, in the
-            example; null where nobody was asked.
-        why_by: `method` for the method's own explanation, `words` for the words of the queries that the two texts have.
+        queries: number of queries.
+        example: the id of the query in which the missed tool ranks best.
+        rank: rank of the missed tool in it; null if it is not in the ranking.
+        cosine: TF-IDF cosine of the two texts.
+        why: what decides between the two, over these queries or, in the method's own words, in the example; null if
+            it was not computed.
+        why_by: `method` for the method's own explanation, `words` for a comparison of query words with the two texts.
     """
 
     tool_id: str
@@ -85,25 +86,25 @@ class ToolRow(Record):
     """One tool of the library.
 
     Attributes:
-        tool_id, name, parent: which tool.
-        wanted: queries that want it (it is the gold tool of one of their requirements).
-        groups: of how many units of independence these are.
-        found: those that find it, or another tool of the same requirement, among the first k.
+        tool_id, name, parent: identify the tool.
+        wanted: number of queries that want it (it is the gold tool of one of their requirements).
+        groups: number of units of independence of these.
+        found: number of those with it, or another tool of the same requirement, among the first k.
         low, high: the 95% interval of the share found / wanted; null for fewer than 30 units.
-        by_other: those of `found` in which only another tool of the requirement is among the first k.
-        absent: queries that want it and have no tool of the requirement in the whole ranking.
-        mean_rank: over the queries that have it in the ranking; null where there are none.
-        median_rank: over all queries that want it; null where it lies beyond the ranking.
-        accepted: queries in which it may stand in for the gold tool; they neither want it nor count it as unwanted.
-        shown: queries that have it among the first k.
+        by_other: those of `found` with only another tool of the requirement among the first k.
+        absent: queries that want it and rank no tool of the requirement at all.
+        mean_rank: over the queries that rank it; null if there are none.
+        median_rank: over all queries that want it; null if it is beyond the ranking.
+        accepted: queries in which it may replace the gold tool; they neither want it nor count it as unwanted.
+        shown: queries with it among the first k.
         unwanted: those of `shown` that do not want it.
-        unwanted_share: of the queries that do not want it; null where there are none.
+        unwanted_share: share among the queries that do not want it; null if there are none.
         forbidden: queries that forbid it.
-        forbidden_shown: those of them that have it among the first k.
-        loses_to: the tools that are shown in its place, most queries first; the first few.
-        near_duplicates: number of tools whose texts are nearly the same.
-        nearest, nearest_cosine: the nearest of them.
-        tokens: of its text; null where the tokeniser is not installed.
+        forbidden_shown: those of them with it among the first k.
+        loses_to: tools shown in its place, most queries first; the first few.
+        near_duplicates: number of tools with nearly the same text.
+        nearest, nearest_cosine: the nearest of them, and its cosine.
+        tokens: number of tokens of its text; null if the tokeniser is not installed.
     """
 
     tool_id: str
@@ -148,10 +149,10 @@ class MissedQuery(Record):
 
     Attributes:
         query_id, text: the query.
-        rank: of the tool, or of another one of its requirement; null if it is not in the ranking.
+        rank: rank of the tool, or of another tool of its requirement; null if none is in the ranking.
         first: the first k tools, best first.
-        why: what puts the first unwanted tool above it; null where there is none.
-        why_by: as of `Confusion`.
+        why: why the first unwanted tool ranks above it; null if there is none.
+        why_by: as in `Confusion`.
     """
 
     query_id: str
@@ -163,7 +164,7 @@ class MissedQuery(Record):
 
 
 class UnwantedQuery(Record):
-    """A query that has a tool among its first k and does not want it; `wanted` are ids of the tools that it wants."""
+    """A query with a tool among its first k that it does not want; `wanted` are ids of the tools that it wants."""
 
     query_id: str
     text: str
@@ -173,7 +174,7 @@ class UnwantedQuery(Record):
 
 
 class ToolDetail(Record):
-    """The queries of one tool, the best ranks first, as many as are listed; and the tools that read the same.
+    """The queries of one tool, best ranks first, up to a maximum; and tools with the same words.
 
     Attributes:
         missed: queries that want it and do not find it.
@@ -186,26 +187,25 @@ class ToolDetail(Record):
     alternatives: list[str]
 
 
-class ToolsReport(Shown, Record):
-    """What a stored ranking did with the tools of its library.
+class ToolsReport(Displayable, Record):
+    """What a stored ranking does with the tools of its library.
 
     Attributes:
-        result_id, label, dataset, split: which result.
-        repeat: which repeat of a result with several; null where there is one.
-        k: how many tools of each ranking count as shown.
-        depth: the most tools that a ranking has.
-        queries: how many were asked; `judged` of them want a tool.
-        requirements: how often a tool is wanted; `found` is how often it is found.
+        result_id, label, dataset, split: identify the result.
+        repeat: number of the repeat; null without repeats.
+        k: number of tools of each ranking that count as shown.
+        depth: maximum tools of a ranking.
+        queries: number of queries; `judged` of them want a tool.
+        requirements: how often tools are wanted; `found` is how often they are found.
         library: number of tools; `wanted_tools` of them are wanted by a query.
-        never_found: ids of the tools that are wanted and that no ranking of a query that wants them has.
+        never_found: ids of wanted tools that no ranking of a query that wants them contains.
         near_duplicate_tools: number of tools that have a near-duplicate.
-        forbidden_shown: places among the first k with a tool that the query forbids.
-        warnings: what a reader must know of the result, in sentences.
+        forbidden_shown: occurrences among the first k of a tool that the query forbids.
+        warnings: warnings for readers, in sentences.
         why_note: why the method was not asked for reasons; empty if it was.
-        tools: rows, those that are missed most often first, then those that are most often shown unwanted.
-        detail: the queries of the one tool that was asked for; null otherwise.
-        confused: the pairs of tools that are confused in most queries, with the words that decide; as many as were
-            asked for.
+        tools: rows, most often missed first, then most often shown unwanted.
+        detail: the queries of the requested tool; null otherwise.
+        confused: the pairs of tools confused in most queries, with the words that decide; as many as requested.
     """
 
     schema_name: Literal["tools-report"] = "tools-report"
@@ -234,7 +234,7 @@ class ToolsReport(Shown, Record):
 
     @cached_property
     def table(self) -> pandas.DataFrame:
-        """One row a tool of the library; the columns are those of the schema `tools-report`.
+        """One row per tool of the library; the columns are those of the schema `tools-report`.
 
         Raises:
             UnavailableError: pandas is not installed.
@@ -244,10 +244,11 @@ class ToolsReport(Shown, Record):
 
     @cached_property
     def pairs(self) -> pandas.DataFrame:
-        """One row a pair of a missed tool and one that was shown in its place, the most frequent pairs of each first.
+        """One row per pair of a missed tool and one shown in its place, most frequent pairs of each first.
 
-        Columns: `missed` and `shown`, ids; `queries`, how many; `example`, the id of one, and the `rank` of the missed
-        tool in it; `cosine` of the two texts; `why` and `why_by`, what decides in the example, of the worst tools.
+        Columns: `missed` and `shown`, ids; `queries`, their number; `example`, the id of one, and the `rank` of the
+            missed tool in it; `cosine` of the two texts; `why` and `why_by`, what decides in the example, for the worst
+            tools.
 
         Raises:
             UnavailableError: pandas is not installed.
@@ -260,7 +261,7 @@ class ToolsReport(Shown, Record):
         return frame(rows, ("missed", "shown", *(name for name in Confusion.model_fields if name != "tool_id")))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything that was found, as `bench tools --json` prints it."""
+        """Everything, as in `bench tools --json`."""
         return self.model_dump(mode="json")
 
     def _line(self) -> str:
@@ -293,12 +294,12 @@ class CountedRanking:
     Attributes:
         result: the result, or one of its repeats.
         dataset: the data it was made on.
-        repeat: which repeat it is.
+        repeat: number of the repeat.
         rows: (queries,) rows of the dataset.
-        depth: the most tools that a ranking has.
-        counts: what the ranking did with each tool.
+        depth: maximum tools of a ranking.
+        counts: what the ranking does with each tool.
         confusions: pairs of missed and shown tools.
-        notes: what a reader must know of the counts, in sentences.
+        notes: notes on the counts for readers, in sentences.
     """
 
     result: StoredResult
@@ -312,23 +313,23 @@ class CountedRanking:
 
     @property
     def never_found(self) -> list[str]:
-        """Ids of the tools that are wanted and that no ranking of a query that wants them has."""
+        """Ids of wanted tools that no ranking of a query that wants them contains."""
         counts = self.counts
         codes = np.flatnonzero((counts.wanted > 0) & (counts.absent == counts.wanted))
         return [self.dataset.tools[code].tool_id for code in codes.tolist()]
 
 
 def count_ranking(result: StoredResult, dataset: Dataset, k: int = FIRST, repeat: int = 1) -> CountedRanking:
-    """Count by tool what a stored ranking shows.
+    """Count a stored ranking by tool.
 
     Args:
         result: the result.
         dataset: the data it was made on.
-        k: how many tools of each ranking count as shown; all of a library of fewer than `FIRST`.
-        repeat: which repeat of a result with several.
+        k: number of tools of each ranking that count as shown; in a library of fewer than `FIRST`, all of them.
+        repeat: number of the repeat, if there are several.
 
     Raises:
-        ResultError: the result is of other data, or its ranking is not there or damaged.
+        ResultError: the result is on other data, or its ranking is missing or damaged.
         UsageError: there is no such repeat, or rankings are shorter than k.
     """
     check_content(result.manifest, dataset)
@@ -350,7 +351,7 @@ def count_ranking(result: StoredResult, dataset: Dataset, k: int = FIRST, repeat
 
 
 def cut_to_library(k: int, result: StoredResult, dataset: Dataset) -> tuple[int, list[str]]:
-    """How many tools of a ranking count as shown, and a sentence where a library of fewer than `FIRST` has not so many.
+    """How many tools of a ranking count as shown, and a sentence if the library has fewer than `FIRST`.
 
     Raises:
         UsageError: rankings are shorter than k.
@@ -360,7 +361,7 @@ def cut_to_library(k: int, result: StoredResult, dataset: Dataset) -> tuple[int,
     if k <= depth:
         return k, []
     if tools >= FIRST:
-        raise UsageError(f"k is {k}, and the rankings of {result.label} have at most {depth} tools.")
+        raise UsageError(f"k is {k}, but the rankings of {result.label} have at most {depth} tools.")
     return depth, [
         f"k is {depth} and not {k}: the {'library has' if depth == tools else 'rankings have'} no more tools"
     ]
@@ -377,17 +378,17 @@ def tools_report(
     ask: bool = True,
     progress: Progress = QUIET,
 ) -> ToolsReport:
-    """The report of a ranking that was counted.
+    """The report of a counted ranking.
 
     Args:
-        counted_ranking: what `counted` gives.
-        most: number of rows, the worst first; None for all tools of the library.
-        explained: for how many of the worst tools it is said why they lose to the tool that they lose to most often.
-        confused: for how many of the pairs that are confused in most queries it is said which words decide.
-        tool: the id of one tool: the report has its row alone, and its queries in detail.
-        library: what `tool_texts` gives, where it is known already.
-        ask: whether the method is made again and asked why; the texts of the tools are compared if not.
-        progress: where long work reports to.
+        counted_ranking: from `counted`.
+        most: maximum rows, worst first; None for all tools of the library.
+        explained: number of worst tools to explain against the tool that they lose to most often.
+        confused: number of most frequent pairs to explain by deciding words.
+        tool: the id of one tool: the report then has only its row, with its queries in detail.
+        library: from `tool_texts`, if already known.
+        ask: whether to rebuild the method and ask it why; otherwise tool texts are compared.
+        progress: receives the progress of long work.
 
     Raises:
         UsageError: there is no such tool.
@@ -398,15 +399,15 @@ def tools_report(
     vectors = tool_texts(dataset, counted_ranking.result.manifest.dataset.template) if library is None else library
     every = counted_ranking.confusions
     listed = {code: every.of(code)[:_MOST_NAMED] for code in codes.tolist()}
-    # Confused in most queries; of a single tool, those in which it is missed.
+    # Confused in most queries; for a single tool, those in which it is missed.
     worst = np.arange(len(every.missed)) if tool is None else every.of(int(codes[0]))
     worst = worst[np.lexsort((every.shown[worst], every.missed[worst], -every.queries[worst]))][:confused]
-    # Of every tool the pair with most queries; of a single tool all that are listed.
+    # For every tool the pair with most queries; for a single tool all that are listed.
     chosen = [pair for code in codes[:explained].tolist() for pair in listed[code][: None if tool else 1].tolist()]
     pairs = {pair: _pair(counted_ranking, pair) for pair in dict.fromkeys((*worst.tolist(), *chosen))}
     lost = counts.missed_cases(int(codes[0]))[:_MOST_LISTED] if tool is not None else np.zeros(0, dtype=np.int64)
     alone = {case: pair for case in lost.tolist() if (pair := _pair_of_case(counted_ranking, case)) is not None}
-    wording = Wording(vectors, dataset, counted_ranking.rows.tolist())
+    wording = WordStatistics(vectors, dataset, counted_ranking.rows.tolist())
     said, note = explain_pairs(
         counted_ranking.result,
         dataset,
@@ -464,7 +465,7 @@ def _pair(counted_ranking: CountedRanking, pair: int) -> Pair:
 
 
 def _pair_of_case(counted_ranking: CountedRanking, case: int) -> Pair | None:
-    """A missed tool and the best ranked one that the query does not want; None where it wants all of the first k."""
+    """A missed tool and the best ranked unwanted one; None if the query wants all of the first k."""
     counts = counted_ranking.counts
     query = counts.query[case]
     wrong = np.flatnonzero((counts.first[query] != PAD) & ~counts.right[query])
@@ -475,12 +476,12 @@ def _pair_of_case(counted_ranking: CountedRanking, case: int) -> Pair | None:
 
 
 def tool_texts(dataset: Dataset, template: Template) -> TextVectors:
-    """The texts of a library by a template, with what compares them."""
+    """The texts of a library by a template, with their similarities."""
     return TextVectors([tool.text(template) for tool in dataset.tools])
 
 
 def tool_named(dataset: Dataset, name: str) -> int:
-    """The code of a tool, by its id or an unambiguous beginning of it.
+    """The code of a tool, from its id or an unambiguous prefix of it.
 
     Raises:
         UsageError: the library has no such tool, or several.
@@ -499,7 +500,7 @@ def _read_codes(result: StoredResult, dataset: Dataset, query_ids: Sequence[str]
     tool = _encode_ids(result.run["tool_id"], dataset.tool_codes, "tool", result)
     place = _numbers(result.run["rank"].combine_chunks()).astype(np.int64) - 1
     width = int(place.max(initial=-1)) + 1
-    # Tables of a site are other people's.
+    # Tables of a site are untrusted.
     if place.min(initial=0) < 0 or width > len(dataset.tools) or width * len(query_ids) > _MOST_CELLS:
         raise ResultError(f"the ranking of {result.label} has ranks that no ranking of it can have; run it again.")
     ranked = np.full((len(query_ids), width), PAD, dtype=np.int32)
@@ -530,14 +531,14 @@ def _numbers(column: pa.Array) -> NDArray[np.int32]:
 
 
 def requirements(gold: Gold) -> GoldGroups:
-    """The requirements of queries, those that a single tool meets among them."""
+    """The requirements of queries, including those with a single tool."""
     if gold.groups is not None:
         return gold.groups
     return GoldGroups(gold.starts, np.arange(len(gold.tools) + 1), gold.tools, gold.grades)
 
 
 def rank_or_none(rank: int) -> int | None:
-    """A rank; None for a tool that is not ranked."""
+    """A rank; None for an unranked tool."""
     return None if rank >= MISSING else rank
 
 

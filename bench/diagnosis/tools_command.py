@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from bench.diagnosis.edits import EditReport, RankChange
     from bench.diagnosis.tool_report import Confusion, ToolDetail, ToolRow, ToolsReport
 
-#: Rows of the table, and pairs of tools whose words are shown.
+#: Maximum rows of the table, and maximum pairs of tools with their words.
 _MOST_ROWS, _MOST_PAIRS = 15, 20
-#: Queries of one tool that are printed.
+#: Maximum queries to print for one tool.
 _MOST_QUERIES = 20
-#: A longer id of a tool takes a line of its own.
+#: A longer tool id takes its own line.
 _ID_WIDTH = 34
-#: Characters between two columns, and those that the last one needs at least.
+#: Characters between two columns, and minimum width of the last one.
 _BETWEEN, _LEAST_RIVAL = 2, 20
-#: Rivals in a cell, names in a list, characters of a query.
+#: Maximum rivals in a cell, names in a list, and characters of a query.
 _MOST_RIVALS, _MOST_NAMES, _MOST_TEXT = 2, 12, 240
 
 
@@ -83,7 +83,7 @@ def command(
     """
     from bench.base.bars import progress
     from bench.diagnosis.tool_report import count_ranking, tools_report
-    from bench.evaluation.external import open_result
+    from bench.evaluation.opening import open_result
     from bench.registry import load_dataset
 
     if tool is not None and html is not None:
@@ -118,7 +118,7 @@ def command(
 
 
 def _plain(text: str, most: int = 200) -> str:
-    """A text from outside, without what a terminal would obey."""
+    """An untrusted text, without control characters for terminals."""
     return one_line(text, most)
 
 
@@ -192,7 +192,7 @@ def _print_rows(rows: list[ToolRow]) -> None:
             table.add(_plain(row.tool_id), *cells, lines(names))
         out.print(table)
         return
-    # Ids with their servers leave no room beside them: each has lines of its own, and is whole in one piece.
+    # Ids with their servers leave no room beside them: each has its own lines and stays in one piece.
     for row, cells, names in zip(rows, numbers, rivals, strict=True):
         _print_id(row.tool_id)
         _print_below(", ".join(f"{head} {cell}" for head, cell in zip(heads, cells, strict=True) if cell))
@@ -202,22 +202,22 @@ def _print_rows(rows: list[ToolRow]) -> None:
 
 
 def _print_id(text: str, indent: int = 0) -> None:
-    """A line with an id, which a terminal may break and bench does not: it is copied from there."""
+    """A line with an id that bench does not break, although a terminal may, so that it can be copied."""
     console().print(" " * indent + _plain(text, 400), soft_wrap=True)
 
 
 def _share(row: ToolRow) -> str:
-    """The interval of the share that is found, where there is one."""
+    """The interval of the share that is found, if there is one."""
     return interval(row.low, row.high, "short", none="")
 
 
 def _rank(row: ToolRow) -> str:
-    """The median rank; a dash where it lies beyond the ranking."""
+    """The median rank; a dash if it is beyond the ranking."""
     return "-" if row.median_rank is None else f"{row.median_rank:g}"
 
 
 def _print_pairs(report: ToolsReport) -> None:
-    """The pairs that are confused most often, with the words that decide."""
+    """The most frequent confusions, with the words that decide."""
     console().print("\nConfused most often: a tool that is wanted, and one shown in its place", style="bold")
     for pair in report.confused:
         place = "not ranked" if pair.rank is None else f"rank {pair.rank}"
@@ -242,14 +242,14 @@ def _print_pairs(report: ToolsReport) -> None:
 
 
 def _print_below(text: str) -> None:
-    """A line that belongs to the one above."""
+    """An indented continuation of the line above."""
     from rich.padding import Padding
 
     console().print(Padding(text, (0, 0, 0, 2)), style="dim")
 
 
 def _print_sources(report: ToolsReport, pairs: list[Confusion]) -> None:
-    """Whose reasons these are, where they are not all the method's."""
+    """The source of these reasons, if they are not all the method's."""
     by_words = [pair.why_by == "words" for pair in pairs]
     if any(by_words):
         which = "Reasons" if all(by_words) else "Some reasons"
@@ -295,7 +295,7 @@ def _print_tool(report: ToolsReport) -> None:
 
 
 def _print_edits(report: EditReport) -> None:
-    """What an edit of tools does."""
+    """The effect of edited tools."""
     out = console()
     edited = [tool for tool in report.tools if tool.fields]
     out.print(f"{_plain(report.label)} ({report.split}), {several(len(edited), 'tool')} edited", style="bold")

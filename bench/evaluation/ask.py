@@ -26,9 +26,9 @@ from bench.data.queryviews import merge_rankings
 from bench.data.tables import Query
 from bench.evaluation.agreement import place_of_difference
 from bench.evaluation.checkpoints import Batch, stored_batches
-from bench.evaluation.method_errors import check_parts, check_revisions, method_errors
+from bench.evaluation.method_errors import check, check_parts, method_errors
 from bench.interface import History, Library, Method, Queries, Ranking, RecommendingMethod, ToolSets
-from bench.interface.parts import methods_of, needs_llm, preflight, reveal, tree
+from bench.interface.parts import methods_of, needs_llm, reveal, tree
 from bench.interface.ranking import Violation, validate, validate_sets
 from bench.metrics.ties import Beyond
 from bench.models.tokens import can_count_tokens, count_tokens
@@ -49,18 +49,6 @@ def _no_clock(stage: str) -> AbstractContextManager[None]:
 
 
 # Preparing ------------------------------------------------------------------------------------------------------------
-
-
-def check(method: Method, library: Library, history: History) -> None:
-    """Say what would stop a method later, before the first expensive step.
-
-    Raises:
-        BenchError: it hides a part, cannot run on this library and history, or has revisions that cannot be stored.
-    """
-    check_parts(method)
-    with method_errors(method, "checking that it can run"):
-        preflight(method, library, history)
-        check_revisions(method)
 
 
 def fit_and_index(

@@ -93,19 +93,19 @@ def side_by_side(
         for item, there in zip(checked, kept, strict=True)
         if not there
     ]
-    asked = [item.conditions for item in checked]
+    settings = [item.settings for item in checked]
     # What the checks loaded is in the workers' way from here on.
     checked.clear()
     runner.forget()
     with closing(executor.run(cells, runner.progress) if cells else _none()) as outcomes:
-        for plan, conditions, there in zip(plans, asked, kept, strict=True):
+        for plan, asked, there in zip(plans, settings, kept, strict=True):
             if there:
                 yield from runner.run([plan])
                 continue
             outcome = next(outcomes)
             if not isinstance(outcome, BenchError):
                 # A node of a cluster has written it into a folder of its own.
-                runner.end(plan, conditions)
+                runner.end(plan, asked)
             yield outcome if isinstance(outcome, BenchError) else StoredResult.read(outcome)
 
 

@@ -14,44 +14,39 @@ metrics = ["ndcg@7"]
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Any
 
-from pydantic import AfterValidator, Field, create_model
+from pydantic import Field, field_validator
 
 from bench.base.errors import UsageError
+from bench.base.keys import refuse
 from bench.base.records import StrictRecord, read_toml
-from bench.base.secrets import refuse
 from bench.base.spec import parse
+from bench.data.template import read_template
 from bench.evaluation.plan import Plan
-from bench.results.settings import RunSettings, Setting, known_settings
+from bench.results.settings import RunSettings
 
 
-class _Listed(StrictRecord):
+class Experiment(StrictRecord, RunSettings):
     """Every method on every dataset, with the same settings."""
 
     methods: list[str] = Field(min_length=1)
     datasets: list[str] = Field(min_length=1)
     metrics: list[str] = []
 
+    @field_validator("template", mode="before")
+    @classmethod
+    def _read_template(cls, given: Any) -> Any:
+        """A person may name a Jinja file; records hold its source."""
+        return read_template(given) if isinstance(given, str) else given
+
     def plans(self) -> list[Plan]:
         """One plan for each pair, dataset by dataset."""
-        settings = {name: getattr(self, name) for name in known_settings()}
+        settings = self.non_defaults()
         return [Plan(parse(dataset), parse(method), **settings) for dataset in self.datasets for method in self.methods]
 
 
-def _field(name: str, setting: Setting) -> tuple[Any, Any]:
-    """A setting as a field of a record."""
-    hint = get_type_hints(RunSettings)[name]
-    if setting.read is not None:
-        hint = Annotated[str, AfterValidator(setting.read)] | None
-    return hint, Field(setting.default, ge=setting.least, le=setting.most, description=setting.help)
-
-
-_FIELDS: dict[str, Any] = {name: _field(name, setting) for name, setting in known_settings().items()}
-Experiment = create_model("Experiment", __base__=_Listed, __doc__=_Listed.__doc__, **_FIELDS)
-
-
-def read_experiment(path: Path) -> _Listed:
+def read_experiment(path: Path) -> Experiment:
     """An experiment out of a TOML file.
 
     Raises:

@@ -1,41 +1,37 @@
-"""Run files of other systems: scored as results, and opened as results are."""
+"""Run files of other systems, scored and stored as results."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.base.errors import UsageError
-from bench.base.progress import QUIET, Progress
-from bench.base.secrets import refuse
+from bench.base.keys import refuse
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.template import Template
-from bench.data.tool_names import MAPPED, NameRecord
+from bench.data.tool_names import NameRecord
 from bench.evaluation.ask import Answers, scope_sentences
-from bench.evaluation.run_files import read_run_file
+from bench.evaluation.observed import observe
+from bench.evaluation.plan import Plan
+from bench.evaluation.run_files import parse_run
+from bench.evaluation.runner import dataset_identity, environment
+from bench.evaluation.scoring import score
 from bench.interface import version_for
 from bench.interface.ranking import PAD
 from bench.interface.scope import keep_in_scope
 from bench.metrics import Metric
-from bench.registry import load_dataset
+from bench.results.code_versions import scoring_code
 from bench.results.commands import print_command, stored_settings
-from bench.results.finding import find_result, is_alias
 from bench.results.ids import RANKING_RULES
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, Mark, MethodIdentity
 from bench.results.settings import EvaluatedSplit
 from bench.results.store import StoredResult, result_folder, result_lock, write_result
-
-if TYPE_CHECKING:
-    from bench.evaluation.plan import Plan
 
 
 def score_run_file(
@@ -68,13 +64,6 @@ def score_run_file(
         ResultError: the file does not fit the dataset.
         UnresolvedError: none of its names of tools means a tool of the dataset.
     """
-    # Most commands open results and score none.
-    from bench.evaluation.observed import observe
-    from bench.evaluation.plan import Plan
-    from bench.evaluation.run_files import parse_run
-    from bench.evaluation.runner import dataset_identity, environment
-    from bench.evaluation.scoring import score, scoring_code
-
     refuse("the run file's name", name, file, command)
     plan = Plan(Spec.of(dataset.spec), Spec.of(name), split=split, template=template).normal(dataset)
     rows = plan.rows(dataset)
@@ -133,43 +122,3 @@ def _within_scope(answers: Answers, scope: NDArray[np.uint8]) -> tuple[Answers, 
     ranking = answers.ranking
     kept = keep_in_scope(ranking, scope, max(1, ranking.tools.shape[1]))
     return replace(answers, ranking=kept), int((ranking.tools != PAD).sum() - (kept.tools != PAD).sum())
-
-
-def open_result(name: str, results: Path, dataset: str | None = None, progress: Progress = QUIET) -> StoredResult:
-    """A result by its folder, id or `method@dataset`; or a run file, which is scored and stored like any other.
-
-    Args:
-        name: the name. A run file may be followed by `@dataset`.
-        results: the folder of results.
-        dataset: what a run file without `@dataset` ran on; what is added to a method's name without one.
-        progress: where downloads report to.
-
-    Raises:
-        UsageError: nothing has that name, or several have; or nobody says what a run file ran on.
-        ResultError: it cannot be read, or does not fit the dataset.
-    """
-    head, _, tail = name.rpartition("@")
-    for path, on in ((Path(name), dataset), (Path(head), tail.strip())):
-        # A long spec is no name of a file, and no error.
-        if os.path.isfile(path):
-            return _score_run_file(path, on, results, progress)
-    if dataset is not None and "@" not in name and is_alias(results, name):
-        # An alias alone names the newest result that has it, of whatever code and data.
-        name = f"{name}@{dataset}"
-    try:
-        return find_result(results, name)
-    except UsageError:
-        if dataset is None or "@" in name:
-            raise
-    return find_result(results, f"{name}@{dataset}")
-
-
-def _score_run_file(path: Path, dataset: str | None, results: Path, progress: Progress) -> StoredResult:
-    if dataset is None:
-        raise UsageError(f"{path} is a run file: name its dataset, as in {path.name}@apibank.")
-    data = read_run_file(path)
-    loaded = load_dataset(dataset, progress)
-    result = score_run_file(data, path.name, loaded, results, name=path.stem)
-    if mapped := result.manifest.facts.get(MAPPED):
-        progress.note(f"{result.label}: {mapped}")
-    return result

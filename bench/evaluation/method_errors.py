@@ -11,9 +11,20 @@ from traceback import walk_tb
 from types import CodeType
 
 from bench.base.errors import BenchError, MethodError, raised_at
-from bench.base.secrets import mask, mask_json, refuse
-from bench.interface import Method, Part
-from bench.interface.parts import facts_of, hidden, marks_of, merge_told, methods_of, name_of, revisions_of, tree
+from bench.base.keys import refuse
+from bench.base.secrets import mask, mask_json
+from bench.interface import History, Library, Method, Part
+from bench.interface.parts import (
+    facts_of,
+    hidden,
+    marks_of,
+    merge_reports,
+    methods_of,
+    name_of,
+    preflight,
+    revisions_of,
+    tree,
+)
 from bench.interface.ranking import Violation
 from bench.metrics import Metric
 
@@ -94,7 +105,7 @@ def check_facts(method: Method) -> dict[str, str | int | float | bool]:
         masked: Mapping[str, str | int | float | bool] = mask_json(facts)
         return masked
 
-    return merge_told(method, ask)
+    return merge_reports(method, ask)
 
 
 def _describe_part(part: Part) -> str:
@@ -136,4 +147,16 @@ def check_revisions(method: Method) -> dict[str, str]:
         refuse(f"what {_describe_part(part)} returns from revisions()", *revisions, *revisions.values())
         return revisions
 
-    return merge_told(method, ask, shared=True)
+    return merge_reports(method, ask, shared=True)
+
+
+def check(method: Method, library: Library, history: History) -> None:
+    """Say what would stop a method later, before the first expensive step.
+
+    Raises:
+        BenchError: it hides a part, cannot run on this library and history, or has revisions that cannot be stored.
+    """
+    check_parts(method)
+    with method_errors(method, "checking that it can run"):
+        preflight(method, library, history)
+        check_revisions(method)

@@ -2,47 +2,49 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import Annotated, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, GetPydanticSchema
+from pydantic_core import core_schema
 
 from bench.base.errors import UsageError
-from bench.base.protocol import MOST_REPEATS
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.template import Template
 from bench.metrics import Metric
 from bench.results.commands import print_command, stored_settings
-from bench.results.ids import Conditions
-from bench.results.settings import EvaluatedSplit, RunSettings
+from bench.results.settings import EvaluatedSplit, Keywords, RunSettings
+
+#: A spec nests specs, which pydantic need not look into: `parse` has checked them.
+_ParsedSpec = Annotated[Spec, GetPydanticSchema(lambda kind, _: core_schema.is_instance_schema(kind))]
 
 
-@dataclass(frozen=True)
 class Plan(RunSettings):
     """One run: its settings, and the specs of the dataset and the method."""
 
-    dataset: Spec
-    method: Spec
+    dataset: _ParsedSpec
+    method: _ParsedSpec
+
+    def __init__(self, dataset: Spec, method: Spec, **settings: Unpack[Keywords]) -> None:
+        # The settings alone are fields of the class above.
+        BaseModel.__init__(self, dataset=dataset, method=method, **settings)
 
     def check(self) -> None:
         """Check what needs no dataset.
 
         Raises:
-            UsageError: the number of repeats is not from 1 to `MOST_REPEATS`, or the value to cut at does not fit the
-                cut.
+            UsageError: the value to cut at does not fit the cut.
         """
-        if not 1 <= self.repeats <= MOST_REPEATS:
-            raise UsageError(f"{self.repeats} repeats are asked for; choose from 1 to {MOST_REPEATS}.")
         if self.cut_at is not None:
             if self.cut == "none":
                 raise UsageError("--cut-at says where to cut; give --cut size, threshold or gap with it.")
-            counted = self.cut != "threshold"
-            if not math.isfinite(self.cut_at) or (counted and (self.cut_at < 1 or self.cut_at % 1)):
-                what = "a whole number of 1 or more" if counted else "a finite number"
-                raise UsageError(f"--cut {self.cut} needs {what} for --cut-at; {self.cut_at:g} is none.")
+            if self.cut != "threshold" and (self.cut_at < 1 or self.cut_at % 1):
+                raise UsageError(
+                    f"--cut {self.cut} needs a whole number of 1 or more for --cut-at; {self.cut_at:g} is none."
+                )
 
     def normal(self, dataset: Dataset) -> Plan:
         """The same plan without a limit that limits nothing.
@@ -65,7 +67,7 @@ class Plan(RunSettings):
         if not available:
             split = self.evaluated_split(dataset)
             raise UsageError(f"{dataset.spec} has no {split} queries; choose another --split.")
-        return replace(self, limit=None) if self.limit is not None and self.limit >= available else self
+        return self.model_copy(update={"limit": None}) if self.limit is not None and self.limit >= available else self
 
     def command(self, metrics: Sequence[Metric] = ()) -> str:
         """The command that makes this result and no other, with further metrics."""
@@ -86,15 +88,7 @@ class Plan(RunSettings):
             rows = rows[np.linspace(0, len(rows) - 1, self.limit).round().astype(np.int64)]
         return rows
 
-    def conditions(self, dataset: Dataset) -> Conditions:
-        """What a method is asked on a dataset by a plan that is normal there."""
-        return Conditions(
-            content_hash=dataset.content_hash,
-            split=self.evaluated_split(dataset),
-            limit=self.limit,
-            depth=self.depth,
-            template=self.tool_text(dataset),
-            cut=self.cut,
-            cut_at=self.cut_at,
-            repeats=self.repeats,
-        )
+    def resolve(self, dataset: Dataset) -> RunSettings:
+        """The settings of a plan that is normal on a dataset, with the dataset's split and template by name."""
+        named = {"split": self.evaluated_split(dataset), "template": self.tool_text(dataset)}
+        return RunSettings(**self.non_defaults() | named)

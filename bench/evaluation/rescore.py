@@ -3,90 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bench.base.errors import ResultError, UsageError
+from bench.base.errors import ResultError
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.novelty import repeated_gold
 from bench.data.origins import count_origins
 from bench.evaluation.ask import Answers
 from bench.evaluation.lenient import lenient_gold, lenient_mean
-from bench.evaluation.scoring import ScoredAnswers, score, scoring_code, unit_names, with_bands
+from bench.evaluation.scoring import ScoredAnswers, score, with_bands
+from bench.evaluation.up_to_date import has_lenient, has_ties, known_metrics, same_numbers
 from bench.interface import Ranking, ToolSets, version_for
-from bench.metrics import Metric, Scores, parse_metric
+from bench.metrics import Metric, Scores
 from bench.metrics.ties import Beyond, tie_band
-from bench.models.tokens import can_count_tokens
-from bench.results.code_versions import lenient_hash, ties_hash
-from bench.results.comparability import code_of, current_code, has_same_code
+from bench.results.code_versions import scoring_code
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import DatasetIdentity, Metrics
 from bench.results.repeats import variations
+from bench.results.scoring_code import code_of, current_code
 from bench.results.store import PER_QUERY_SCHEMA, StoredResult, replace_metrics, write_result
-from bench.results.units import unit_counts
+from bench.results.units import unit_counts, unit_names
 
 #: Of the rankings' scores, which are not in the per-query values.
 _BANDS = ("tie_low", "tie_expected", "tie_high")
-
-
-def up_to_date(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric] = ()) -> bool:
-    """Whether a result has these metrics, and all its numbers by the rules, units and code of today.
-
-    Older code counts as today's if it is known to give the same numbers.
-    """
-    return (
-        _has_lenient(result)
-        and _has_ties(result)
-        and _has_repeated_gold(result)
-        and _same_numbers(result, dataset, metrics)
-    )
-
-
-def _has_lenient(result: StoredResult) -> bool:
-    """Whether lenient means are those of today, or cannot be had without the ranking."""
-    lenient = result.metrics.lenient
-    return not result.has_run or (lenient is not None and current_code("lenient", lenient.code) == lenient_hash())
-
-
-def _has_ties(result: StoredResult) -> bool:
-    """Whether tie bands are those of today, or cannot be had without the ranking."""
-    ties = result.metrics.ties
-    return (
-        not result.has_run
-        or not result.metrics.n_tied
-        or (ties is not None and current_code("ties", ties.code) == ties_hash())
-    )
-
-
-def _has_repeated_gold(result: StoredResult) -> bool:
-    """Whether a result with past queries says whether their gold sets are asked for again."""
-    data = result.manifest.dataset
-    return not data.history or data.repeated_gold is not None
-
-
-def _same_numbers(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -> bool:
-    """Whether everything else is that of today."""
-    if result.manifest.protocol != version_for(dataset.gold) or result.manifest.dataset.unit != dataset.unit:
-        return False
-    result.check_ids(dataset)
-    rows = np.array([dataset.query_codes[name] for name in result.per_query["query_id"].to_pylist()], dtype=np.int64)
-    if result.per_query["unit"].to_pylist() != unit_names(dataset, rows).to_pylist():
-        return False
-    if result.manifest.dataset.origins != count_origins(dataset.queries[row] for row in rows):
-        return False
-    known = result.per_query.column_names
-    has_sets = not result.per_query["recommended"].null_count
-    if not all(str(metric) in known for metric in metrics if has_sets or not metric.needs_sets):
-        return False
-    if not result.metrics.tokens and can_count_tokens():
-        return False
-    had = [str(metric) for metric in _had(result)]
-    return has_same_code(result.manifest.scoring, scoring_code(had), had)
 
 
 def rescore(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -> StoredResult:
@@ -101,11 +45,11 @@ def rescore(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -
     manifest = result.manifest
     if manifest.dataset.content_hash != dataset.content_hash:
         raise ResultError(f"{result.label} is of {dataset.spec} as it was before it changed; run it again.")
-    if (result.has_run or _has_lenient(result)) and _same_numbers(result, dataset, metrics):
+    if (result.has_run or has_lenient(result)) and same_numbers(result, dataset, metrics):
         # Only lenient means or tie bands are missing or of other code, or the repeated gold sets: the rest stays as it
         # was made.
-        new_metrics = result.metrics if _has_lenient(result) else _with_lenient(result, dataset)
-        if not _has_ties(result):
+        new_metrics = result.metrics if has_lenient(result) else _with_lenient(result, dataset)
+        if not has_ties(result):
             new_metrics = _with_ties(result, dataset, new_metrics)
         return replace_metrics(result, new_metrics, _with_repeated_gold(manifest.dataset, result, dataset))
     run: pa.Table | None = None
@@ -146,7 +90,7 @@ def score_values(
     result: StoredResult, dataset: Dataset, metrics: Sequence[Metric] = ()
 ) -> tuple[Metrics, pa.Table, pa.Table | None]:
     """Means and intervals of the stored per-query values, and these with the units of today."""
-    had, scoring = _had(result), result.manifest.scoring
+    had, scoring = known_metrics(result), result.manifest.scoring
     now = scoring_code(map(str, had))
     changed = [str(metric) for metric in had if code_of(scoring, str(metric)) != code_of(now, str(metric))]
     lacking = [str(metric) for metric in metrics if str(metric) not in result.metrics.metrics]
@@ -190,13 +134,13 @@ def repeated_values(result: StoredResult, metrics: Sequence[str]) -> NDArray[np.
 def _with_lenient(result: StoredResult, dataset: Dataset) -> Metrics:
     rows, repeats = repeated_answers(result, dataset)
     rankings = [answers.ranking for answers in repeats]
-    lenient = lenient_mean(rankings, lenient_gold(dataset, rows), dataset.gold.take(rows), _had(result))
+    lenient = lenient_mean(rankings, lenient_gold(dataset, rows), dataset.gold.take(rows), known_metrics(result))
     return result.metrics.model_copy(update={"lenient": lenient})
 
 
 def _with_ties(result: StoredResult, dataset: Dataset, metrics: Metrics) -> Metrics:
     rows, repeats = repeated_answers(result, dataset)
-    gold, had, bands = dataset.gold.take(rows), _had(result), []
+    gold, had, bands = dataset.gold.take(rows), known_metrics(result), []
     for answers in repeats:
         assert answers.ranking.scores is not None
         bands.append(tie_band(answers.ranking.tools, answers.ranking.scores, gold, answers.beyond, had))
@@ -208,7 +152,7 @@ def score_again(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric
     manifest = result.manifest
     rows, repeats = repeated_answers(result, dataset)
     depth = None if manifest.method.run_file else manifest.depth
-    wanted = list(dict.fromkeys([*_had(result), *metrics]))
+    wanted = list(dict.fromkeys([*known_metrics(result), *metrics]))
     scored = score(manifest.result_id, dataset, rows, repeats, manifest.dataset.template, wanted, depth)
     # Where tokens cannot be counted, the counts that the result had still hold: the answers are the same. Those of the
     # replies cannot be counted again anywhere.
@@ -217,15 +161,6 @@ def score_again(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric
     if "answer" in had:
         tokens = {**tokens, "answer": had["answer"]}
     return replace(scored, metrics=scored.metrics.model_copy(update={"tokens": tokens}))
-
-
-def _had(result: StoredResult) -> list[Metric]:
-    """The metrics of a result that this bench knows; those of a plug-in that is gone cannot be made again."""
-    metrics: list[Metric] = []
-    for name in result.metrics.metrics:
-        with suppress(UsageError):
-            metrics.append(parse_metric(name))
-    return metrics
 
 
 def repeated_answers(result: StoredResult, dataset: Dataset) -> tuple[NDArray[np.int64], list[Answers]]:

@@ -11,43 +11,39 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.config import Meter, config_context, current_session, meter_requests
 from bench.base.errors import BenchError, MethodError, ResultError, UnresolvedError, UsageError
+from bench.base.keys import refuse
 from bench.base.locks import recover
 from bench.base.paths import write_text
 from bench.base.progress import QUIET, Progress
 from bench.base.protocol import DEFAULT_DEPTH
-from bench.base.secrets import publish, refuse
+from bench.base.secrets import publish
 from bench.base.spec import Spec, parse
 from bench.base.text import slug
 from bench.data.dataset import Dataset
-from bench.data.novelty import repeated_gold
 from bench.data.origins import count_origins
-from bench.evaluation.ask import Answers, ask, ask_again, asking_order, calls_of, check, prepare, scope_sentences
-from bench.evaluation.checkpoints import forget, has_answers, use_keeper
-from bench.evaluation.contamination import training_leaks
-from bench.evaluation.cut import Cut, learn_cut, split_history
-from bench.evaluation.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
-from bench.evaluation.method_errors import check_facts, check_marks, check_revisions, method_errors
-from bench.evaluation.observed import observe
+from bench.evaluation.method_errors import check, check_facts, check_marks, check_revisions, method_errors
 from bench.evaluation.plan import Plan
-from bench.evaluation.rescore import rescore, up_to_date
-from bench.evaluation.scoring import score, scoring_code
+from bench.evaluation.up_to_date import up_to_date
 from bench.identity.used import watch_use
 from bench.interface import History, Library, Method, RecommendingMethod, version_for
 from bench.interface.marks import FLAKY, REMOTE, RESUMED
 from bench.interface.parts import has_chance, is_oracle, learns, methods_of, models, needs_history, needs_llm
+from bench.lookup.consistency import resolved_settings
+from bench.lookup.unfinished import begin_run, end_run
 from bench.metrics import Metric
-from bench.results.code_versions import method_code, method_packages, method_use
-from bench.results.commands import conditions_of, print_command, stored_settings
-from bench.results.ids import Conditions, hashed_spec, method_hash, result_id
+from bench.results.code_versions import method_code, method_packages, method_use, scoring_code
+from bench.results.commands import print_command, stored_settings
+from bench.results.ids import hashed_spec, method_hash, result_id
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import DatasetIdentity, Environment, Manifest, Mark, MethodIdentity, ModelUse
+from bench.results.settings import RunSettings
 from bench.results.store import (
     MANIFEST,
     PER_QUERY,
@@ -59,8 +55,11 @@ from bench.results.store import (
     result_lock,
     write_result,
 )
-from bench.results.unfinished import begin_run, end_run
 from bench.results.units import unit_counts
+
+if TYPE_CHECKING:
+    from bench.evaluation.ask import Answers
+    from bench.evaluation.cut import Cut
 
 Overwrite = Literal["never", "missing", "remote", "always"]
 
@@ -70,9 +69,10 @@ _ANEW = "begun-anew"
 
 @dataclass(frozen=True)
 class Prepared:
-    """A plan that can run, what it asks, the method made for it, and where its result belongs.
+    """A plan that can run, the method made for it, and where its result belongs.
 
     Attributes:
+        settings: of the plan, with the split and the template of its dataset named.
         code: the hash of the method's code; of a user's, of what it has used by now.
         provisional: the id of the result by that code.
         identifier: that of a stored result of a user's method, if all that it had used is unchanged; else provisional.
@@ -80,7 +80,7 @@ class Prepared:
     """
 
     plan: Plan
-    conditions: Conditions
+    settings: RunSettings
     method: Method
     code: str
     provisional: str
@@ -176,9 +176,8 @@ class Runner:
         for item in prepared:
             if not self.keeps(item):
                 self._begun.add(item.identifier)
-                begin_run(
-                    self.results, item.plan.method, item.plan.dataset, item.conditions, item.plan.command(self.metrics)
-                )
+                command = item.plan.command(self.metrics)
+                begin_run(self.results, item.plan.method, item.plan.dataset, item.settings, command)
 
     def _begin_rest(self, prepared: Iterable[Prepared], plans: Sequence[Plan]) -> None:
         """The same where a plan, the first of `plans`, cannot run, so that none does.
@@ -193,8 +192,8 @@ class Runner:
                     self._begin([self._prepare(plan, self.build(plan.method))])
                 except BenchError:
                     dataset = self.dataset(plan.dataset)
-                    conditions = plan.normal(dataset).conditions(dataset)
-                    begin_run(self.results, plan.method, plan.dataset, conditions, plan.command(self.metrics))
+                    settings = plan.normal(dataset).resolve(dataset)
+                    begin_run(self.results, plan.method, plan.dataset, settings, plan.command(self.metrics))
 
     def _has_older(self, plan: Plan) -> bool:
         return any(self.results.glob(f"{slug(str(plan.dataset))}/{slug(plan.method.name)}-*"))
@@ -208,9 +207,9 @@ class Runner:
         except ResultError:
             return False
 
-    def end(self, plan: Plan, conditions: Conditions) -> None:
+    def end(self, plan: Plan, settings: RunSettings) -> None:
         """Write down that a run has ended with a result that is today's."""
-        end_run(self.results, plan.method, plan.dataset, conditions)
+        end_run(self.results, plan.method, plan.dataset, settings)
 
     def forget(self) -> None:
         """Let go of the datasets in memory."""
@@ -234,26 +233,27 @@ class Runner:
                 raise UsageError(f"{metric} needs a deeper ranking: give --depth {metric.cutoff} or more.")
         if plan.repeats > 1 and not has_chance(method):
             self.progress.note(f"{method.spec}: chance has no part in its answers, so it runs once")
-            plan = dataclasses.replace(plan, repeats=1)
+            plan = plan.model_copy(update={"repeats": 1})
         library, history = views(plan, dataset)
         check_plan(plan, method, dataset, history)
         check(method, library, history)
-        conditions, code = plan.conditions(dataset), method_code(method)
-        provisional = result_id(conditions, method_hash(method, code))
-        return self._place(Prepared(plan, conditions, method, code, provisional, "", Path()))
+        settings, code = plan.resolve(dataset), method_code(method)
+        provisional = result_id(dataset.content_hash, settings, method_hash(method, code))
+        return self._place(Prepared(plan, settings, method, code, provisional, "", Path()))
 
     def _place(self, item: Prepared) -> Prepared:
         """A prepared plan with the id and the folder of its result."""
-        spec, method, found = self.dataset(item.plan.dataset).spec, item.method, item.provisional
+        dataset, method, found = self.dataset(item.plan.dataset), item.method, item.provisional
         if method_use(method) is not None:
-            place = result_folder(self.results, spec, method.name, "*")
+            place = result_folder(self.results, dataset.spec, method.name, "*")
             for manifest in sorted(place.parent.glob(f"{place.name}/{MANIFEST}"), reverse=True):
                 with suppress(BenchError):
                     stored = StoredResult.read(manifest.parent).manifest
                     code = method_code(method, stored.method.used)
-                    if result_id(item.conditions, method_hash(method, code)) == stored.result_id:
-                        found = stored.result_id
-        return dataclasses.replace(item, identifier=found, folder=result_folder(self.results, spec, method.name, found))
+                    known = result_id(dataset.content_hash, item.settings, method_hash(method, code))
+                    found = known if known == stored.result_id else found
+        folder = result_folder(self.results, dataset.spec, method.name, found)
+        return dataclasses.replace(item, identifier=found, folder=folder)
 
     def _run(self, item: Prepared) -> StoredResult:
         with result_lock(self.results, item.begun, self.progress):
@@ -269,7 +269,7 @@ class Runner:
                 else:
                     if self.overwrite == "missing" or not _asks_elsewhere(kept):
                         if self.overwrite != "missing" or item.identifier in self._begun:
-                            self.end(item.plan, item.conditions)
+                            self.end(item.plan, item.settings)
                         return self._bring_up_to_date(kept, item.plan)
                     self.progress.note(
                         f"{kept.label}: run again, because it asks what may have changed; --overwrite missing keeps it"
@@ -278,6 +278,8 @@ class Runner:
                 with watch_use() if method_use(item.method) is not None else nullcontext():
                     return self._make(item)
             except UnresolvedError:
+                from bench.evaluation.checkpoints import forget, has_answers
+
                 # The same command asks again, unless an earlier process had answers.
                 if not has_answers(_partial(item.begun)):
                     forget(_partial(item.begun))
@@ -290,10 +292,19 @@ class Runner:
         if up_to_date(result, dataset, self.metrics):
             self.progress.note(f"{result.label}: kept from {made}; use --overwrite always to run it again")
             return result
+        from bench.evaluation.rescore import rescore
+
         self.progress.note(f"{result.label}: ranking kept from {made}, re-scored")
         return rescore(result, dataset, self.metrics)
 
     def _make(self, item: Prepared) -> StoredResult:
+        # A result that is kept needs none of them.
+        from bench.evaluation.ask import ask, ask_again, asking_order, prepare, scope_sentences
+        from bench.evaluation.checkpoints import forget, use_keeper
+        from bench.evaluation.machine import peak_memory_mib, reset_peak_memory
+        from bench.evaluation.observed import observe
+        from bench.evaluation.scoring import score
+
         plan, method, dataset = item.plan, item.method, self.dataset(item.plan.dataset)
         library, history = views(plan, dataset)
         rows = plan.rows(dataset)
@@ -307,8 +318,12 @@ class Runner:
         reset_peak_memory()
         cut: Cut | None = None
         if plan.cut_at is not None:
+            from bench.evaluation.cut import Cut
+
             cut = Cut(plan.cut, plan.cut_at, given=True)
         elif plan.cut != "none":
+            from bench.evaluation.cut import learn_cut
+
             with clock("cut"), self.progress.stage(f"learn cut {plan.cut}"):
                 cut = learn_cut(plan.cut, lambda: self.build(plan.method), history, library, plan.depth)
         order = rows[asking_order(dataset, rows)]
@@ -352,8 +367,12 @@ class Runner:
             ) from None
         with clock("score"), self.progress.stage("score"):
             scored = score(identifier, dataset, rows, repeats, template, self.metrics, plan.depth)
-        leaks = training_leaks(models(method), dataset, rows, lambda spec: self.dataset(parse(spec)))
-        marks = check_marks(method) | leaks | seen
+        marks = check_marks(method)
+        if used := list(models(method)):
+            from bench.evaluation.contamination import training_leaks
+
+            marks |= training_leaks(used, dataset, rows, lambda spec: self.dataset(parse(spec)))
+        marks |= seen
         if resumed and REMOTE in marks:
             marks[RESUMED] = (
                 "some answers are those of an earlier run that was broken off, and nothing tells whether the service "
@@ -400,20 +419,21 @@ class Runner:
         with result_lock(self.results, folder, self.progress) if folder != item.begun else nullcontext():
             result = write_result(folder, manifest, scored.metrics, *tables)
         forget(batches)
-        self.end(plan, item.conditions)
+        self.end(plan, item.settings)
         if manifest.method.used is not None:
             self._tell_same(result)
         return result
 
     def _tell_same(self, result: StoredResult) -> None:
         """Say where a user's older code has given the same rankings: what was edited since has changed none."""
-        asked, made = conditions_of(result.manifest), list[Manifest]()
+        data, asked, made = result.manifest.dataset, resolved_settings(result.manifest), list[Manifest]()
         for folder in result.folder.parent.glob(f"{result.folder.name.rpartition('-')[0]}-*"):
             with suppress(ResultError):
                 made.append(StoredResult.read(folder).manifest)
         for other in sorted(made, key=lambda manifest: manifest.environment.created, reverse=True):
             same = all(other.files.get(name) == result.manifest.files[name] for name in (RUN, PER_QUERY))
-            if same and other.result_id != result.manifest.result_id and conditions_of(other) == asked:
+            same = same and other.dataset.content_hash == data.content_hash and resolved_settings(other) == asked
+            if same and other.result_id != result.manifest.result_id:
                 self.progress.note(
                     f"{result.label}: its rankings are those of {other.result_id}, made at "
                     f"{other.environment.created}: what was edited since has changed none"
@@ -432,6 +452,8 @@ def check_plan(plan: Plan, method: Method, dataset: Dataset, history: History) -
     if plan.cut != "none" and isinstance(method, RecommendingMethod):
         raise UsageError(f"method {method.spec} recommends its own sets; --cut is for methods that only rank.")
     if plan.cut != "none" and plan.cut_at is None:
+        from bench.evaluation.cut import split_history
+
         split_history(plan.cut, history)
 
 
@@ -465,6 +487,8 @@ def views(plan: Plan, dataset: Dataset) -> tuple[Library, History]:
 
 def dataset_identity(plan: Plan, dataset: Dataset, rows: NDArray[np.int64], history: int) -> DatasetIdentity:
     """The dataset's part of a manifest."""
+    from bench.data.novelty import repeated_gold
+
     has_gold = dataset.gold.counts[rows] > 0
     judged = int(has_gold.sum())
     count, effective = unit_counts(dataset.units[rows[has_gold]])
@@ -497,6 +521,8 @@ def environment(command: str, jobs: int = 1, imported: Iterable[str] = ()) -> En
         jobs: how many cells run side by side.
         imported: packages that the code of the method imports.
     """
+    from bench.evaluation.machine import git_state, hardware, package_versions
+
     git = git_state()
     now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     return Environment(
@@ -520,17 +546,18 @@ def _identify(item: Prepared, dataset: Dataset) -> str:
     Raises:
         UsageError: its code or models are not those that it began with.
     """
-    conditions, method = item.plan.conditions(dataset), item.method
-    code = method_code(method)
+    method, code = item.method, method_code(item.method)
     # What a user's code has used is known only now; its models and parameters were known, and so was bench's code.
     begun = code if method_use(method) is None else item.code
-    if result_id(conditions, method_hash(method, begun)) != item.provisional:
+    if result_id(dataset.content_hash, item.settings, method_hash(method, begun)) != item.provisional:
         raise UsageError("run it again: its models, or its code, are others now.")
-    return result_id(conditions, method_hash(method, code))
+    return result_id(dataset.content_hash, item.settings, method_hash(method, code))
 
 
 def _calls(dataset: Dataset, rows: NDArray[np.int64]) -> dict[str, float]:
     """The calls that a query takes on average, where some take several."""
+    from bench.evaluation.ask import calls_of
+
     calls = [len(calls_of(dataset.queries[row])) for row in rows.tolist()]
     return {"calls_per_query": round(sum(calls) / len(calls), 4)} if max(calls) > 1 else {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,11 +24,12 @@ from bench.metrics.chance import with_chance
 from bench.metrics.destructive import with_destructive
 from bench.metrics.ties import TieBand, tie_band
 from bench.models.tokens import can_count_tokens, count_tokens, tokeniser
-from bench.results.code_versions import interval_hash, measure_hash, ties_hash, token_hash
+from bench.results.code_versions import ties_hash, token_hash
 from bench.results.intervals import means_and_intervals
-from bench.results.manifest import Metrics, Repeats, ScoringCode, Ties
+from bench.results.manifest import Metrics, Repeats, Ties
 from bench.results.repeats import variations
 from bench.results.store import PER_QUERY_SCHEMA, RUN_SCHEMA
+from bench.results.units import unit_names
 from bench.stats.repeats import repeat_means
 
 #: A tool as the API of a model takes it, with its schema: what it costs to give a model the tool.
@@ -217,12 +218,6 @@ def _stack(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(numbered).combine_chunks()
 
 
-def scoring_code(metrics: Iterable[str]) -> ScoringCode:
-    """The code of this process that makes such numbers; `metrics` are canonical names."""
-    measures = {metric.measure.name: measure_hash(metric.measure) for metric in parse_metrics(metrics)}
-    return ScoringCode(measures=dict(sorted(measures.items())), intervals=interval_hash(), tokens=token_hash())
-
-
 @dataclass(frozen=True)
 class _ToolTokens:
     """(tools,) tokens of each tool: of its text in the run, and of its definition as the API of a model takes it."""
@@ -291,12 +286,6 @@ def _notes_table(dataset: Dataset, rows: NDArray[np.int64], rankings: Sequence[R
     ids = arrow.strings(_query_ids(dataset, rows))
     tables = [pa.table({"query_id": ids, "note": arrow.texts(ranking.notes)}) for ranking in rankings if ranking.notes]
     return _stack(tables) if len(tables) == len(rankings) else None
-
-
-def unit_names(dataset: Dataset, rows: NDArray[np.int64]) -> pa.Array:
-    """The unit of independence of each query, called by the first of its queries."""
-    _, first = np.unique(dataset.units, return_index=True)
-    return arrow.chosen(_query_ids(dataset, first), dataset.units[rows])
 
 
 def _per_query_table(

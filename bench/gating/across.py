@@ -1,4 +1,4 @@
-"""A candidate on an edited catalogue, held against a baseline on the catalogue as it was."""
+"""Compare a candidate on an edited catalogue with a baseline on the catalogue before. `judge` calls it."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Across:
 
     Attributes:
         candidate, baseline: with the values of the shared queries, which have the candidate's ids.
-        change: what became of the catalogue.
-        queries: what became of the queries.
+        change: how the catalogue changed.
+        queries: how the queries changed.
     """
 
     candidate: Candidate
@@ -41,20 +41,20 @@ class Across:
 
 
 def across_catalogues(candidate: Candidate, baseline: Baseline, load: Callable[[bool], Dataset]) -> Across | list[str]:
-    """Bring a candidate and a baseline on an earlier version of its dataset to the queries that both have.
+    """Reduce a candidate and a baseline on an earlier version of its dataset to the queries that both have.
 
     Units of independence are those of the baseline. A requirement whose tools were all removed counts as missed.
 
     Args:
-        candidate, baseline: the two, on the same split and protocol.
-        load: the candidate's dataset, which is not asked for where the candidate says itself what it was asked.
+        candidate, baseline: on the same split and protocol.
+        load: loads the candidate's dataset, unless the candidate itself records its queries.
 
     Returns:
-        The two, or why that cannot be, in sentences.
+        The two, or why they cannot be compared, in sentences.
     """
     if baseline.asked is None:
         return [
-            "the baseline does not record its catalogue, so that it is not known what changed: bless it again from a "
+            "the baseline does not record its catalogue, so it is not known what changed: bless it again from a "
             "result on a dataset of your own"
         ]
     ids = candidate.per_query["query_id"].to_pylist()
@@ -64,11 +64,11 @@ def across_catalogues(candidate: Candidate, baseline: Baseline, load: Callable[[
     catalogue_change = change(known.spec, known.content_hash, baseline.asked, now)
     if not match.pairs:
         return [f"no query is the same as in the baseline: {match.change.words}"]
-    # The shared queries by the ids that they have now; one that is not asked any more keeps its own.
+    # The shared queries by their current ids; a query that was removed keeps its own.
     names: dict[str, tuple[int, int | None]] = {}
     for query, place in match.pairs:
         old = baseline.query_ids[query]
-        # A query that came later may have its number.
+        # A new query may have its number.
         kept = f"{old} of the baseline" if old in ids else old
         names[kept if place is None else ids[place]] = query, place
     order = sorted(names)
@@ -77,11 +77,11 @@ def across_catalogues(candidate: Candidate, baseline: Baseline, load: Callable[[
     removed = frozenset(catalogue_change.removed)
     assert before.asked is not None
     harmless = any(before.asked.harmful(place) & removed for place in range(len(order)))
-    # With a forbidden tool gone, a query is one less that a metric is taken on: the baseline's questions stay.
+    # If a forbidden tool was removed, a metric applies to one query less: keep the baseline's queries.
     if catalogue_change.gold_removed or harmless or len(table) < len(order):
         if candidate.run is None or candidate.repeats > 1:
             return [
-                "tools that queries need were removed, and the candidate cannot be scored as missing them: that takes "
+                "tools that queries need were removed, but the candidate cannot be scored as missing them: that needs "
                 "the ranking of a run without repeats"
             ]
         table = values_as_asked(candidate.run, table, before.asked, order, list(before.values))
@@ -97,7 +97,7 @@ def across_catalogues(candidate: Candidate, baseline: Baseline, load: Callable[[
 
 
 class GoldMoves:
-    """Which gold tools of a baseline are ranked elsewhere by a candidate; nothing where either ranking is not known."""
+    """Gold tools of a baseline that a candidate ranks differently; empty if either ranking is unknown."""
 
     def __init__(self, candidate: Candidate, baseline: Baseline, changed: CatalogueChange | None) -> None:
         self._found: dict[str, list[MovedTool]] = {}
@@ -112,11 +112,11 @@ class GoldMoves:
                 self._found[name] = moved
 
     def of(self, query: str) -> list[MovedTool]:
-        """Those of one query."""
+        """The moved tools of one query."""
         return self._found.get(query, [])
 
     def tools(self) -> list[ToolMove]:
-        """All that moved, those first whose reciprocal ranks fell most in all."""
+        """All moved tools, those first whose sum of reciprocal ranks fell most."""
         moves: dict[str, list[MovedTool]] = {}
         for moved in self._found.values():
             for item in moved:

@@ -1,7 +1,7 @@
-"""Baselines: reviewed evidence in one small file under version control.
+"""Baselines: reviewed evidence in one small file under version control. `bless` writes them, `judge` reads them.
 
-It holds ids, numbers and digests, never a text: per-query values, what they were made of, who blessed them, when and
-why. Values are stored once for each distinct number, and each query's as its position in that list.
+A baseline contains ids, numbers and digests, never a text: per-query values, their inputs, who blessed them, when and
+why. Each distinct value is stored once, and each query's value as a position in that list.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from bench.base.errors import ResultError
+from bench.base.keys import refuse
 from bench.base.paths import write_text
 from bench.base.reading import Reader
 from bench.base.records import Sparing, StrictRecord
-from bench.base.secrets import refuse
 from bench.base.text import slug
 from bench.results.across_catalogues import Ranked, Snapshot, gold_ranks
-from bench.results.comparability import without_code
-from bench.results.intervals import check_values
 from bench.results.manifest import DatasetIdentity, Latency, MethodIdentity, ScoringCode
+from bench.results.scoring_code import without_code
+from bench.results.stated import check_values
 from bench.results.store import StoredResult
 
 BASELINE_VERSION = 2
 
-#: Values are kept to so many decimals, and a candidate's are rounded alike: what differs by less is no difference.
+#: Decimals of values; a candidate's are rounded alike, so smaller differences do not count.
 DECIMALS = 9
-#: Metrics that are blessed by default, where the result has them.
+#: Metrics blessed by default, if the result has them.
 USUAL_METRICS = (
     *("recall@5", "recall@10", "ndcg@5", "ndcg@10", "pass@5", "pass@10", "mrr@10", "map@100", "mmrr@100"),
     *("tracc", "set_precision", "set_recall", "set_f1", "size_diff"),
 )
-#: No value of a query that the metric is not taken on.
+#: Code of a query that the metric does not apply to.
 _NOT_TAKEN = -1
 
 
 class Values(StrictRecord):
-    """A metric's values: query i has `levels[codes[i]]`, or none where `codes[i]` is -1."""
+    """A metric's values: query i has `levels[codes[i]]`, or none if `codes[i]` is -1."""
 
     levels: list[float]
     codes: list[Annotated[int, Field(ge=_NOT_TAKEN)]]
 
     @staticmethod
     def of(values: NDArray[np.float64]) -> Values:
-        """From (queries,) values, NaN where the metric is not taken."""
+        """From (queries,) values, NaN if the metric does not apply."""
         rounded = rounded_values(values)
         levels, codes = np.unique(rounded[~np.isnan(rounded)], return_inverse=True)
         level_codes = np.full(len(values), _NOT_TAKEN, dtype=np.int64)
@@ -60,12 +60,12 @@ class Values(StrictRecord):
         return Values(levels=[float(level) for level in levels], codes=[int(code) for code in level_codes])
 
     def array(self) -> NDArray[np.float64]:
-        """(queries,) values; NaN where the metric is not taken."""
+        """(queries,) values; NaN if the metric does not apply."""
         return np.append(np.array(self.levels, dtype=np.float64), math.nan)[np.array(self.codes, dtype=np.int64)]
 
 
 class Blessing(StrictRecord):
-    """Who made this the number to keep, when (UTC), and why."""
+    """Who blessed it, when (UTC), and why."""
 
     by: str
     at: str
@@ -77,22 +77,21 @@ class Baseline(StrictRecord, Sparing):
     """A blessed result.
 
     Attributes:
-        result_id: of the result, whose full evidence is not in this file.
-        dataset, method: identities of both, with their hashes.
-        scoring: the code that made the values.
-        n, n_failed: judged queries, and how many of them failed or were not answered.
-        latency, hardware: seconds for a single query, and on what they were taken.
-        query_ids: sorted; every other list is in their order.
-        n_gold: gold tools of each query.
-        units: the unit of independence of each query, by code from 0 in order of first appearance.
-        rankings: sha256 over the rankings and sets, so that a candidate that answers the same is known.
+        result_id: id of the result, whose full evidence is not in this file.
+        dataset, method: their identities, with hashes.
+        scoring: the code that computed the values.
+        n, n_failed: judged queries, and those of them that failed or were not answered.
+        latency, hardware: seconds for a single query, and the hardware.
+        query_ids: sorted; all other lists have the same order.
+        n_gold: number of gold tools of each query.
+        units: the unit of independence of each query, as codes from 0 in order of first appearance.
+        rankings: sha256 over the rankings and sets, to recognise a candidate with the same answers.
         values: metric -> its values.
-        asked: what was asked of which tools, so that the catalogue may change; of datasets that a user added.
-        gold_ranks: the rank of each tool of `asked.gold`, in its form; 0 where it is not ranked.
-        packages: versions of what it was made with, as the manifest has them; empty in baselines of versions that did
-            not keep them.
-        sha256: of everything else. It detects accidents (a broken merge, an edit by hand), not deliberate changes,
-            which are for the review of a change in version control.
+        asked: the queries and tools, so that the catalogue may change; only for datasets that a user added.
+        gold_ranks: the rank of each tool in `asked.gold`, in its form; 0 if it is not ranked.
+        packages: package versions, as in the manifest; empty in baselines of older versions.
+        sha256: of everything else. It detects accidents (a broken merge, a manual edit), not deliberate changes,
+            which are for code review.
     """
 
     spared: ClassVar[frozenset[str]] = frozenset({"asked", "gold_ranks", "packages"})
@@ -149,7 +148,7 @@ class Baseline(StrictRecord, Sparing):
         return label_of(self.method, self.dataset)
 
     def take(self, queries: Sequence[int], ids: Sequence[str]) -> Baseline:
-        """The baseline of some of its queries, by their positions, under these ids; its counts stay those of all."""
+        """The baseline of some of its queries, by position, under these ids; its counts stay those of all queries."""
         picked = {name: [getattr(self, name)[query] for query in queries] for name in ("n_gold", "units")}
         return self.model_copy(
             update={
@@ -166,11 +165,11 @@ class Baseline(StrictRecord, Sparing):
         )
 
     def sealed(self) -> Baseline:
-        """The same with the sha256 that belongs to it."""
+        """The same baseline with the right sha256."""
         return self.model_copy(update={"sha256": _payload_hash(self.model_dump(mode="json"))})
 
     def mean(self, metric: str) -> float:
-        """Mean of a metric over the queries that it is taken on."""
+        """Mean of a metric over the queries it applies to."""
         taken = self.values[metric].array()
         return float(np.nanmean(taken)) if not np.isnan(taken).all() else math.nan
 
@@ -186,7 +185,7 @@ def in_order(units: NDArray[np.int64]) -> list[int]:
 
 
 def answers_digest(run: pa.Table, per_query: pa.Table) -> str:
-    """sha256 over what was answered to each query (and repeat): its ranking without scores, and its set."""
+    """sha256 over the answers to each query (and repeat): its ranking without scores, and its set."""
     digest = hashlib.sha256()
     for column in (run["query_id"], run["tool_id"], per_query["query_id"], per_query["recommended"]):
         digest.update(json.dumps(column.to_pylist(), ensure_ascii=True).encode())
@@ -194,13 +193,13 @@ def answers_digest(run: pa.Table, per_query: pa.Table) -> str:
 
 
 def _payload_hash(raw: dict[str, Any]) -> str:
-    """sha256 of all but `sha256`, as JSON without spaces, keys sorted."""
+    """sha256 of everything but `sha256`, as JSON without spaces and with sorted keys."""
     payload = {key: value for key, value in raw.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(payload, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def rounded_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values as a baseline keeps them; -0 becomes 0."""
+    """Values as a baseline stores them; -0 becomes 0."""
     rounded: NDArray[np.float64] = np.round(values, DECIMALS) + 0.0
     return rounded
 
@@ -218,8 +217,8 @@ def make_baseline(
     Args:
         result: a stored result.
         blessing: who, when, why.
-        metrics: canonical names of metrics in addition to the usual ones.
-        snapshot: what was asked of which tools; None where that is not known, or does not change.
+        metrics: canonical names of further metrics.
+        snapshot: the queries and tools; None if unknown or unable to change.
 
     Raises:
         UsageError: the result lacks one of these metrics.
@@ -248,7 +247,7 @@ def make_baseline(
         n_gold=result.per_query["n_gold"].to_pylist(),
         units=in_order(result.units),
         rankings=answers_digest(result.run, result.per_query if result.repeats is None else result.repeats),
-        # A metric taken on no query (tracc of a method without sets) has nothing to keep.
+        # A metric that applies to no query (tracc of a method without sets) has nothing to store.
         values={name: column for name, column in values.items() if column.levels},
         asked=snapshot,
         gold_ranks=ranks,
@@ -259,11 +258,11 @@ def make_baseline(
 
 
 def read_baseline(path: Path) -> Baseline:
-    """A baseline out of its file.
+    """Read a baseline from its file.
 
     Raises:
-        ResultError: it is missing, cannot be read, is of another schema version, does not fit together, or is not
-            what `bench bless` wrote.
+        ResultError: it is missing, unreadable, of another schema version, inconsistent, or not as `bench bless`
+            wrote it.
     """
     if not path.exists():
         raise ResultError(f"there is no baseline {path}; `bench bless RESULT --out {path}` creates one from a result.")
@@ -271,13 +270,13 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def is_ours(path: Path) -> bool:
-    """Whether there is a file that says it is a baseline, even a damaged one; raises `ResultError` as above."""
+    """Whether a file says it is a baseline, even a damaged one; raises `ResultError` as above."""
     data = Reader(str(path), ResultError).read_bytes(path) if path.is_file() else b""
     return re.search(rb'"schema_name"\s*:\s*"baseline"', data) is not None
 
 
 def parse_baseline(data: bytes, path: str) -> Baseline:
-    """A baseline out of the content of its file, which is called `path` in messages; errors as of `read_baseline`."""
+    """A baseline from the content of its file, called `path` in messages; errors as in `read_baseline`."""
     reader = Reader(f"the baseline {path}", ResultError, "; restore it from version control")
     raw = reader.parse(data)
     if not isinstance(raw, dict) or raw.get("schema_name") != "baseline":
@@ -288,7 +287,7 @@ def parse_baseline(data: bytes, path: str) -> Baseline:
             f"{BASELINE_VERSION}. Bring the blessed result to today's rules with `bench rescore`, and bless it again."
         )
     baseline = reader.validate(Baseline, raw)
-    # Of the file as it is: a field that this version has more is no change of an older file.
+    # Of the file as stored: a field that this version adds is no change of an older file.
     if baseline.sha256 != _payload_hash(raw):
         raise ResultError(
             f"the baseline {path} was changed after `bench bless` wrote it: its sha256 does not "
@@ -300,11 +299,11 @@ def parse_baseline(data: bytes, path: str) -> Baseline:
 
 
 def write_baseline(path: Path, baseline: Baseline) -> None:
-    """Write a baseline: one line for each key and each metric, so that a difference between two is short.
+    """Write a baseline: one line per key and metric, so that diffs are short.
 
     Raises:
-        UsageError: it holds a key.
-        StorageError: the place cannot be written; the previous content is kept.
+        UsageError: it contains a key.
+        StorageError: the file cannot be written; the previous content is kept.
     """
     refuse("the baseline", baseline.model_dump_json(exclude={"values", "asked"}))
     lines = []
@@ -322,10 +321,10 @@ def _compact(value: object) -> str:
 
 
 def file_name(result: StoredResult) -> str:
-    """`dataset-method.json`; ids never become paths unescaped."""
+    """`dataset-method.json`; ids are escaped in paths."""
     manifest = result.manifest
     method = manifest.method
     spec = method.spec + (f"-{method.cut}" if method.cut else "")
-    # Of other signs than ASCII, nothing would be left in a file's name.
+    # From non-ASCII characters, nothing would be left in a file's name.
     name = method.alias if method.alias is not None and method.alias.isascii() else spec
     return f"{slug(f'{manifest.dataset.spec}-{name}', 100)}.json"

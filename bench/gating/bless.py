@@ -1,4 +1,4 @@
-"""Writing baselines; nothing else creates or changes one."""
+"""Write baselines; nothing else creates or changes one. `bench bless` and `bench.bless` call it."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ from bench.base.errors import BenchError, ResultError, UsageError
 from bench.base.locks import lock, lock_in_cache
 from bench.base.progress import QUIET, Progress
 from bench.gating.baseline import Baseline, Blessing, file_name, is_ours, make_baseline, read_baseline, write_baseline
-from bench.registry.versions import is_added, load_version
+from bench.lookup.unfinished import unfinished_marks
+from bench.registry.added import is_added
+from bench.registry.versions import load_version
 from bench.results.across_catalogues import Snapshot, take_snapshot
-from bench.results.comparability import code_of
 from bench.results.failures import sentences
+from bench.results.scoring_code import code_of
 from bench.results.store import StoredResult
-from bench.results.unfinished import unfinished_marks
 from bench.show.numbers import format_fixed
-from bench.show.objects import Shown
+from bench.show.objects import Displayable
 from bench.show.tables import Table, table_of
 
 FIRST = "first blessing"
 
 
 @dataclass(frozen=True, repr=False)
-class Blessed(Shown):
-    """What became of one result.
+class Blessed(Displayable):
+    """What happened to one result.
 
     Attributes:
         path: the baseline's file.
-        baseline: what is there now.
-        before: what it replaced; None where nothing readable was there.
-        written: False where the file has the same evidence already, and was left as it is: seconds and hardware are
-            no reason to replace it, unless one is given.
+        baseline: the current baseline.
+        before: the baseline it replaced; None if there was no readable one.
+        written: False if the file already has the same evidence and was left unchanged: times and hardware are no
+            reason to replace it, unless a reason is given.
     """
 
     path: Path
@@ -47,7 +48,7 @@ class Blessed(Shown):
     written: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """File, means and who blessed it, as `bench bless --json` prints it."""
+        """File, means and who blessed it, as in `bench bless --json`."""
         baseline = self.baseline
         return {
             "file": str(self.path),
@@ -79,22 +80,22 @@ def bless(
     metrics: Sequence[str] = (),
     progress: Progress = QUIET,
 ) -> list[Blessed]:
-    """Write a baseline of each result. All are checked before the first is written.
+    """Write a baseline for each result. All are checked before the first is written.
 
-    One process at a time blesses into a folder, so that what was checked is what is replaced.
+    Only one process at a time blesses into a folder, so that what was checked is what is replaced.
 
     Args:
         results: stored results.
         out: a file for a single result (a name with the ending `.json`), else a folder.
-        reason: why; needed where a baseline is replaced.
-        by: who; the git user's name, or the login, where nothing is given.
-        metrics: metrics in addition to the usual ones.
-        progress: where the note goes that another process blesses into the folder.
+        reason: why; required to replace a baseline.
+        by: who; by default the git user's name, or the login.
+        metrics: further metrics.
+        progress: told if another process is blessing into the folder.
 
     Raises:
-        UsageError: a baseline would be replaced without a reason, two results have one file, or one lacks a metric or
-            any answer.
-        ResultError: a result cannot be read, or `out` is a file of something else.
+        UsageError: a baseline would be replaced without a reason, two results have one file, or a result lacks a
+            metric or has no answers.
+        ResultError: a result cannot be read, or `out` is another kind of file.
         StorageError: a file cannot be written.
     """
     for result in results:
@@ -113,7 +114,7 @@ def bless(
             judged = result.manifest.dataset.judged
             told = f"{result.label}: {failed} of {judged} judged queries failed ({'; '.join(sentences(result))})"
             if failed == judged:
-                raise UsageError(f"{told}: there is nothing to hold a change against; find the cause and run it again.")
+                raise UsageError(f"{told}: there is nothing to compare a change with; find the cause and run it again.")
             progress.note(f"{told}; as many may fail in a candidate, unless max_failed in the policy says otherwise")
     with lock(lock_in_cache(out.parent if as_file else out, "bless"), f"blessing into {out}", progress):
         return _bless_locked(results, out, as_file, blessing, reason.strip(), metrics)
@@ -144,10 +145,10 @@ def _bless_locked(
 
 
 def _standing(path: Path) -> Baseline | None:
-    """The baseline that is there; None where there is none, or one that cannot be read.
+    """The existing baseline; None if there is none, or an unreadable one.
 
     Raises:
-        ResultError: what is there was never a baseline, and is not ours to replace.
+        ResultError: the file was never a baseline and must not be replaced.
     """
     if not path.exists():
         return None
@@ -160,9 +161,9 @@ def _standing(path: Path) -> Baseline | None:
 
 
 def _take_snapshot(result: StoredResult) -> Snapshot | None:
-    """What a result was asked: only a dataset that a user added can change, and the others need no such record.
+    """The queries and tools of a result: only a dataset that a user added can change, so others need no record.
 
-    None also where the dataset is not at hand; the baseline then compares with results on the same data only.
+    None also if the dataset is unavailable; the baseline can then only be compared with results on the same data.
     """
     data = result.manifest.dataset
     if not is_added(data.spec):
@@ -185,7 +186,7 @@ def _evidence(baseline: Baseline) -> dict[str, object]:
     evidence = baseline.model_dump(
         exclude={"blessed", "result_id", "latency", "hardware", "sha256", "scoring", "asked", "gold_ranks"}
     )
-    # Code that gives the same numbers makes no other evidence; nor does another sentence of the same mark.
+    # Code with the same numbers is no new evidence; nor is another wording of the same mark.
     evidence["scoring"] = {name: code_of(baseline.scoring, name) for name in baseline.values}
     evidence["method"]["marks"] = [mark.text for mark in baseline.method.marks]
     evidence["method"].pop("learns")
@@ -194,7 +195,7 @@ def _evidence(baseline: Baseline) -> dict[str, object]:
 
 
 def _who() -> str:
-    """The name that git knows this person by, else the login; `unknown` where there is neither."""
+    """The git user's name, else the login; `unknown` without either."""
     try:
         done = subprocess.run(["git", "config", "user.name"], capture_output=True, text=True, timeout=10)
         if done.stdout.strip():

@@ -1,4 +1,4 @@
-"""Rules without an interval: latency and token budgets."""
+"""Rules without an interval: latency and token budgets. `judge` calls it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bench.results.comparability import token_difference
 from bench.results.manifest import Latency
 from bench.show.numbers import several
 
-#: What makes two machines as fast as one another, as far as a manifest knows. Every manifest has these...
+#: Fields that make two machines equally fast, as far as a manifest knows. Every manifest has these...
 _SPEED = ("processor", "architecture", "cores")
-#: ...and this one where there is one.
+#: ...and this one if there is one.
 _ACCELERATOR = "accelerator"
-#: With fewer timed queries their 95th percentile is little else than the slowest of them.
+#: With fewer timed queries, the 95th percentile is little more than the slowest of them.
 FEWEST_TIMED = 20
 _NOT_COUNTED = (
     f"the candidate's tokens were not counted: the tokenizer was not installed ({install_command('models')} brings it)"
@@ -25,11 +25,11 @@ _NOT_COUNTED = (
 
 
 def latency_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> list[RuleReport]:
-    """p95 of a single query: against the baseline's, and in itself.
+    """p95 latency of a single query: relative to the baseline's, and absolute.
 
-    A ratio of times that were taken on two machines, or with the embeddings from the cache on one side alone, says
-    nothing, and is inconclusive. So is any time of fewer than `FEWEST_TIMED` queries, and a time within its budget
-    that does not contain what encoding takes; one beyond it is too long without that.
+    A ratio of times from two machines, or with cached embeddings on one side only, is inconclusive. So is any time from
+    fewer than `FEWEST_TIMED` queries, and a time within its budget that excludes encoding; a time beyond its budget is
+    too long even so.
     """
     reports = []
     now, then = candidate.latency, baseline.latency
@@ -46,7 +46,7 @@ def latency_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> l
         elif now.cached != then.cached:
             verdict, note = "inconclusive", "embeddings came from the cache on one side only"
         else:
-            # A clock cannot tell a microsecond from nothing.
+            # A clock cannot distinguish a microsecond from nothing.
             verdict = _within(now.p95 / max(then.p95, 1e-6), limit)
             note = "embeddings came from the cache: encoding time is excluded on both sides" if now.cached else ""
         reports.append(_rule("latency p95, relative to the baseline", "ratio", verdict, limit, p95, p95_then, note))
@@ -73,21 +73,21 @@ def token_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> lis
         why = "the candidate recommends no sets" if candidate.tokens else _NOT_COUNTED
         note = why if now is None else ""
         if other := token_difference(candidate, baseline):
-            # The budget still holds; only the baseline's count is no measure for it.
+            # The budget still applies; only the baseline's count is not comparable.
             then, note = None, note or other.sentence("the candidate", "the baseline")
         reports.append(_rule(f"tokens {key}", "budget", _within(now, limit), limit, now, then, note))
     return reports
 
 
 def _few_timed(*sides: Latency) -> str:
-    """What is wrong with times of too few queries; nothing where there are enough."""
+    """What is wrong with times of too few queries; empty if there are enough."""
     fewest = min(side.queries for side in sides)
     timed = several(fewest, "query was timed", "queries were timed")
     return "" if fewest >= FEWEST_TIMED else f"only {timed}; at least {FEWEST_TIMED} are needed"
 
 
 def _as_fast(one: dict[str, str | int], other: dict[str, str | int]) -> bool:
-    """Whether two machines are known to be alike: what is not known of one of them may differ."""
+    """Whether two machines are known to be alike: unknown fields may differ."""
     known = all(one.get(key) and one.get(key) == other.get(key) for key in _SPEED)
     return known and one.get(_ACCELERATOR) == other.get(_ACCELERATOR)
 

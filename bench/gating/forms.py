@@ -1,6 +1,6 @@
-"""Report formats: Markdown, JUnit XML and GitHub workflow annotations.
+"""Report formats: Markdown, JUnit XML and GitHub workflow annotations. `bench gate` calls it.
 
-Every id, name and text in a report comes from outside, so each form escapes all of them.
+Every id, name and text in a report is untrusted, so each format escapes all of them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def markdown(report: GateReport, command: str = "") -> str:
 
     Args:
         report: the report.
-        command: what to type for it.
+        command: the command to repeat it.
     """
     parts = [
         f"## Gate: {report.outcome}",
@@ -97,7 +97,7 @@ def markdown(report: GateReport, command: str = "") -> str:
 
 
 def marker(report: GateReport) -> str:
-    """The last line of the Markdown, which no reader sees: by it the comment of an earlier run is found.
+    """The last line of the Markdown, invisible to readers, by which an earlier run's comment is found.
 
     Gates with different baselines have different ones.
     """
@@ -109,10 +109,10 @@ def marker(report: GateReport) -> str:
 
 
 def junit(report: GateReport) -> str:
-    """The report as JUnit XML: a test case for each rule.
+    """The report as JUnit XML: a test case per rule.
 
-    What is not shown to hold fails: a regression and an inconclusive rule are failures of their own type, and what was
-    not run is an error.
+    Rules that are not shown to hold fail: a regression and an inconclusive rule are failures of their own type, and a
+    rule that was not run is an error.
     """
     cases: list[tuple[str, str, str]] = [
         (f"{rule.name}, {limit_of(rule)}", rule.verdict, explanation(rule)) for rule in report.rules
@@ -140,7 +140,7 @@ def junit(report: GateReport) -> str:
 
 
 def workflow_commands(report: GateReport) -> list[str]:
-    """Workflow commands that mark a run on GitHub: errors for what is broken or was not run, else warnings."""
+    """Workflow commands that annotate a run on GitHub: errors for what is broken or was not run, else warnings."""
     title = f"bench gate: {one_line(report.candidate.label)}"
     if not report.rules:
         return [_annotation("error", title, f"{report.outcome}: {'; '.join(report.reasons)}")]
@@ -170,10 +170,10 @@ def _annotation(level: str, title: str, message: str) -> str:
 
 
 def quote_for_github(shown: str, token: str) -> str:
-    """A text that GitHub's runner prints and does not obey: between the commands that stop and resume commands.
+    """A text that GitHub's runner prints without interpreting it, between commands that stop and resume commands.
 
     Args:
-        shown: what is printed.
-        token: what no text contains, as `secrets.token_hex` gives.
+        shown: the text to print.
+        token: a string that no text contains, such as from `secrets.token_hex`.
     """
     return f"::stop-commands::{token}\n{shown}\n::{token}::"

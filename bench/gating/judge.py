@@ -1,16 +1,16 @@
-"""Evaluating every rule of a policy on a candidate and its baseline."""
+"""Evaluate every rule of a policy on a candidate and its baseline. Every gate calls it."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.errors import BenchError
 from bench.base.protocol import DEFAULT_DEPTH
-from bench.data.dataset import Dataset
 from bench.gating.across import Across, GoldMoves, across_catalogues
 from bench.gating.baseline import DECIMALS, Baseline, rounded_values
 from bench.gating.budgets import latency_rules, token_rules
@@ -32,17 +32,19 @@ from bench.metrics import parse_metric
 from bench.results.across_catalogues import CatalogueChange, QueryChange, unreached_sentence
 from bench.results.comparability import ScoredResult, describe_packages, differences, metric_difference, other_packages
 from bench.results.manifest import MethodIdentity
-from bench.results.slices import NO_VALUE, slice_values
 from bench.results.units import number_units
 from bench.stats.bounded import Span
-from bench.stats.noninferiority import FEWEST_UNITS, Bounded, at_least, enough_units, non_inferiority
+from bench.stats.noninferiority import FEWEST_UNITS, BoundedMean, at_least, enough_units, non_inferiority
 from bench.stats.units import effective_units
 
-#: Gives the baseline's dataset; `True` where nothing may be downloaded for it.
-Loader = Callable[[bool], Dataset]
+if TYPE_CHECKING:
+    from bench.data.dataset import Dataset
 
-#: Where fewer queries have another value than most, the bootstrap knows little of the tails (`benchmarks/gate.py` shows
-#: how little).
+#: Loads the baseline's dataset; `True` forbids downloads.
+Loader = Callable[[bool], "Dataset"]
+
+#: If fewer queries differ from the most common value, the bootstrap says little about the tails (`benchmarks/gate.py`
+#: shows how little).
 FEW_DIFFERING = 10
 _UNANSWERED = (
     "judged queries that failed or were not answered: {}, and {} in the baseline; they count as missed (max_failed in "
@@ -52,15 +54,15 @@ _MAY_CHANGE = '; `catalogue = "may change"` in the policy compares across catalo
 
 
 def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader) -> GateReport:
-    """Hold a candidate against its baseline.
+    """Judge a candidate against its baseline.
 
     Args:
         candidate, baseline, policy: the three.
-        load: the candidate's dataset: asked for where it is not the baseline's, where a rule has a slice, and (without
-            downloads) for the texts of queries that moved.
+        load: loads the candidate's dataset: used if it is not the baseline's, if a rule has a slice, and (without
+            downloads) for the texts of moved queries.
 
     Returns:
-        The report. What cannot be compared, or not judged, is said in it and is no pass.
+        The report. It says what cannot be compared or judged, which is not a pass.
 
     Raises:
         UsageError: a rule names a slice that the dataset does not have.
@@ -85,10 +87,10 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
         reason = f"the policy has require_tools_given, and the candidate was not given the tools: {candidate.not_given}"
         return not_judged("not run", [reason], *sides)
     allowed = baseline.n_failed if policy.max_failed is None else policy.max_failed
-    # Where every query failed, nothing was measured.
+    # If every query failed, nothing was measured.
     allowed = min(allowed, max(0, baseline.n - 1))
     more_failed = candidate.n_failed > allowed
-    # An edited tool may leave a query without an answer: what the edit has done, and no fault of the run.
+    # An edited tool may leave a query without an answer: an effect of the edit, not a fault of the run.
     edited = changed is not None and changed.size > 0
     if more_failed and (not edited or policy.max_failed is not None):
         reason = (
@@ -131,7 +133,7 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
 
 
 def _bring_together(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader) -> Across | list[str]:
-    """The two on the queries that they share, where their datasets differ; or why they do not compare."""
+    """The two on the queries that they share, if their datasets differ; or why they cannot be compared."""
     must_agree = policy.catalogue == "must agree"
     if must_agree and (baseline.asked is None or candidate.dataset.spec != baseline.dataset.spec):
         return []
@@ -147,7 +149,7 @@ def _bring_together(candidate: Candidate, baseline: Baseline, policy: Policy, lo
 
 
 def _too_many(queries: QueryChange | None, policy: Policy) -> list[str]:
-    """Why the queries have changed too much for a verdict; nothing if they have not."""
+    """Why the queries have changed too much for a verdict; empty if they have not."""
     most = policy.max_changed_queries
     if queries is None or most is None or queries.size <= most:
         return []
@@ -158,7 +160,7 @@ def _too_many(queries: QueryChange | None, policy: Policy) -> list[str]:
 
 
 def _warnings(candidate: Candidate, changed: CatalogueChange | None, queries: QueryChange | None) -> list[str]:
-    """What a reader must not overlook: a verdict that may be about something else."""
+    """Warnings for readers: the verdict may be about something else."""
     lost = queries is not None and queries.size > len(queries.added)
     left_out = f"not all queries of the baseline are judged: {queries.words}" if queries and lost else ""
     unreached = "" if changed is None else unreached_sentence(candidate.label, candidate.not_given, changed)
@@ -173,12 +175,12 @@ def _failed(candidate: Candidate) -> list[str]:
 
 
 def side_of(candidate: Candidate) -> Side:
-    """The candidate, as a report names it."""
+    """The candidate in the report."""
     return Side(label=candidate.label, result_id=candidate.result_id, method_hash=candidate.method_hash)
 
 
 def baseline_side(baseline: Baseline) -> Side:
-    """The baseline, as a report names it."""
+    """The baseline in the report."""
     return Side(
         label=baseline.label,
         result_id=baseline.result_id,
@@ -192,11 +194,11 @@ def baseline_side(baseline: Baseline) -> Side:
 def not_comparable(
     candidate: ScoredResult, baseline: Baseline, metrics: Sequence[str], *, across: bool = False
 ) -> list[str]:
-    """Why two do not compare (rule 8 of the protocol), each in a sentence; nothing where they do.
+    """Why two are not comparable (rule 8 of the protocol), as sentences; empty if they are.
 
     Args:
         candidate, baseline: the two.
-        metrics: that are judged. If other code computed one of them, its rules are not run; if it is all, nothing is.
+        metrics: judged metrics. If other code computed one of them, its rules are not run; if all of them, nothing is.
         across: whether the content of the dataset may differ.
     """
     if differing := differences(candidate, baseline, across=across):
@@ -229,7 +231,7 @@ def _other_queries(candidate: Candidate, baseline: Baseline) -> list[str]:
 
 
 def _notes(candidate: Candidate, baseline: Baseline, rules: list[RuleReport]) -> list[str]:
-    """What does not forbid the comparison, but should be known to who reads it."""
+    """What does not prevent the comparison but should be known to readers."""
     notes = [f"{mark.text}: {mark.why}" for mark in candidate.dataset.marks]
     if candidate.names:
         notes.append(candidate.names)
@@ -258,27 +260,24 @@ def _notes(candidate: Candidate, baseline: Baseline, rules: list[RuleReport]) ->
 
 
 def _same_method(method: MethodIdentity, *, known: bool, other: bool) -> str:
-    """What it means that the candidate has the hash of the method that was blessed.
+    """What it means that the candidate has the hash of the blessed method.
 
     Args:
         method: the method.
-        known: whether it is known with what packages both were made.
+        known: whether the package versions of both are known.
         other: whether these differ.
     """
     if method.run_file is not None:
-        # Of what is behind a run file, nothing is known.
+        # Nothing is known about the system behind a run file.
         return "the candidate is the run file that was blessed: same content"
     if any(mark.text == REMOTE for mark in method.marks):
-        return (
-            "the candidate asks the service that was blessed: no version of it is given, so that nothing tells "
-            "whether its code is still the same"
-        )
+        return "the candidate calls the blessed service: no version of it is given, so its code may have changed"
     what = "code, parameters, models and packages" if known and not other else "code, parameters and models"
     return f"the candidate is the method that was blessed: same {what}"
 
 
 class _RuleRows:
-    """Which queries a rule is about; the dataset is loaded when the first slice is asked for."""
+    """Which queries a rule is about; the dataset is loaded for the first slice."""
 
     def __init__(self, baseline: Baseline, load: Loader, changed: CatalogueChange | None = None) -> None:
         self.baseline = baseline
@@ -293,6 +292,8 @@ class _RuleRows:
         if slice_of is None:
             return np.ones(queries, dtype=np.bool_)
         if slice_of.name not in self.known:
+            from bench.results.slices import NO_VALUE, slice_values  # few rules have a slice
+
             values = slice_values(self.load(False), slice_of.name)
             column = [values.get(query, NO_VALUE) for query in self.baseline.query_ids]
             self.known[slice_of.name] = np.array(column, dtype=object)
@@ -300,7 +301,7 @@ class _RuleRows:
         return mask
 
     def values(self, name: str) -> str:
-        """The values of a slice that was asked for, in words."""
+        """The values of a slice, in words, for a message."""
         distinct = sorted(set(self.known[name]))
         return ", ".join(distinct[:20]) + (", ..." if len(distinct) > 20 else "")
 
@@ -317,7 +318,7 @@ def _judge_rule(
     rows: _RuleRows,
     moves: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Rule]],
 ) -> list[RuleReport]:
-    """A rule's margin, floor and count; queries that failed or were fixed are entered into `moves`."""
+    """A rule's margin, floor and count; newly failing or fixed queries are added to `moves`."""
     name = _name_of(rule)
     measure = parse_metric(rule.metric).measure
     higher = measure.higher_is_better
@@ -337,7 +338,7 @@ def _judge_rule(
 
     if rule.slice is not None and rows.torn:
         return without(
-            "tools that queries need were removed, so that it is not known which queries are in this slice; bless again"
+            "tools that queries need were removed, so it is not known which queries are in this slice; bless again"
         )
     now = candidate.values(rule.metric)
     stored = baseline.values.get(rule.metric)
@@ -398,7 +399,7 @@ def _judge_rule(
             (bounded,) = non_inferiority(gains[:, None], limit, level, policy.power, units=units, span=gained)
             note = _roughness(gains, units, True, gained)
             if same and not gains.any():
-                # Not a sample of answers that happen to score alike: every answer is the same.
+                # Not a sample of answers with equal scores by chance: every answer is the same.
                 bounded = dataclasses.replace(bounded, lower=0.0, upper=0.0, verdict="pass", needed=None)
                 note = same
             read = _as_read(bounded, sign) | {"note": note}
@@ -410,7 +411,7 @@ def _judge_rule(
             read = _as_read(bounded, sign) | {"note": _roughness(now[taken], units, False, span)}
         reports.append(RuleReport.model_validate(common | {"kind": kind, "threshold": limit} | read))
     whole = rule.slice is None or all(other.metric != rule.metric or other.slice for other in policy.rule)
-    # Of a metric that another rule judges on all queries, the slice moves nothing that is not named there.
+    # If another rule judges the metric on all queries, the slice adds no moved query.
     told = (margin is not None and higher) or rule.max_broken is not None
     if told and whole and (failing | fixed).any():
         ids = np.array(baseline.query_ids, dtype=object)
@@ -419,11 +420,11 @@ def _judge_rule(
 
 
 def _same_answers(candidate: Candidate, baseline: Baseline) -> str:
-    """Whether the candidate answers as the baseline did, in words; nothing if it does not.
+    """Whether the candidate answers like the baseline, in words; empty if it does not.
 
-    Equal values of one metric may be chance: in 30 queries a loss that comes in one of fifty often does not show. Equal
-    rankings are not, nor are equal values of all metrics where one looks as deep as a ranking goes: no gold tool has
-    moved then. (Tools that are no gold may change places with the last bits of embeddings on another processor.)
+    Equal values of one metric may be chance: in 30 queries a loss that occurs in one of fifty often does not show.
+    Equal rankings are not, nor are equal values of all metrics if one is as deep as a ranking: then no gold tool has
+    moved. (Other tools may swap positions with the last bits of embeddings on another processor.)
     """
     if baseline.rankings and candidate.rankings == baseline.rankings:
         return "all rankings are the baseline's"
@@ -437,7 +438,7 @@ def _same_answers(candidate: Candidate, baseline: Baseline) -> str:
     return "no gold tool has moved: every stored value is the baseline's"
 
 
-def _as_read(bounded: Bounded, sign: float) -> dict[str, object]:
+def _as_read(bounded: BoundedMean, sign: float) -> dict[str, object]:
     """Bounds in the metric's own direction."""
     lower, upper = bounded.lower, bounded.upper
     if sign < 0:
@@ -452,13 +453,13 @@ def _as_read(bounded: Bounded, sign: float) -> dict[str, object]:
 
 
 def _roughness(values: NDArray[np.float64], units: NDArray[np.int64], differences: bool, span: Span) -> str:
-    """What a reader must know of a mean's bounds; nothing where there are enough units of more than one value.
+    """A remark on a mean's bounds; empty if there are enough units with more than one value.
 
     Args:
-        values: (queries,) whose mean is bounded.
+        values: (queries,) the values of the mean.
         units: (queries,) their units of independence.
-        differences: whether they are differences from the baseline.
-        span: of the mean; bounds by it hold where few values differ.
+        differences: whether these are differences from the baseline.
+        span: range of the mean; bounds from it apply if few values differ.
     """
     count = int(units.max()) + 1
     what = "queries" if count == len(values) else "groups of dependent queries"

@@ -63,8 +63,8 @@ class SliceOf(StrictRecord):
 class Rule(StrictRecord):
     """What one metric must keep: its loss within `margin`, its mean at `floor` or better, its queries unbroken.
 
-    For a metric of which less is better (`size_diff`) the loss is a rise, and the floor the largest mean allowed. For
-    all others both are shares: a margin below 1, a floor above 0 and at most 1.
+    For a metric where less is better (`size_diff`) the loss is a rise, and the floor the largest allowed mean. For all
+    others both are shares: a margin below 1, a floor above 0 and at most 1.
     """
 
     metric: Annotated[str, AfterValidator(_canonical)]
@@ -76,14 +76,14 @@ class Rule(StrictRecord):
 
 
 class LatencyBudget(StrictRecord):
-    """Seconds of one query on its own: p95 against the baseline's, and in itself."""
+    """Latency of a single query: p95 relative to the baseline's, and absolute."""
 
     p95_ratio: Budget | None = None
     p95_seconds: Budget | None = None
 
 
 class TokenBudget(StrictRecord):
-    """Most mean tokens of the tool text of the first five, the first ten, and the recommended tools."""
+    """Maximum mean tokens of the tool text of the first five, the first ten, and the recommended tools."""
 
     top_5: Budget | None = None
     top_10: Budget | None = None
@@ -91,7 +91,7 @@ class TokenBudget(StrictRecord):
 
 
 class Policy(StrictRecord):
-    """All that a candidate must keep. A policy that asks for nothing is refused: it would let everything pass."""
+    """Everything a candidate must keep. A policy without demands is refused: it would let everything pass."""
 
     level: Level = LEVEL
     power: Annotated[float, Field(ge=0.5, lt=1)] = 0.8
@@ -113,7 +113,7 @@ class Policy(StrictRecord):
         for rule in self.rule:
             if self.margin_of(rule) is None and rule.floor is None and rule.max_broken is None:
                 raise ValueError(f"the rule for {rule.metric} has no margin, no floor and no max_broken")
-            if rule.slice is not None and parse_metric(rule.metric).measure.confident is not None:
+            if rule.slice is not None and not parse_metric(rule.metric).measure.averages:
                 raise ValueError(f"{rule.metric} compares queries of all slices with one another; remove the slice")
             self._can_be_broken_and_kept(rule)
             if (rule.metric, rule.slice) in seen:
@@ -122,10 +122,10 @@ class Policy(StrictRecord):
         return self
 
     def _can_be_broken_and_kept(self, rule: Rule) -> None:
-        """Refuse limits that no value comes near: a metric lies between 0 and 1, unless it is a difference or bits."""
+        """Refuse limits that no value comes near: a metric is between 0 and 1, unless it is a difference or in bits."""
         measure = parse_metric(rule.metric).measure
-        if rule.max_broken is not None and measure.confident is not None:
-            raise ValueError(f"{rule.metric} has no value of a single query, so that max_broken counts nothing")
+        if rule.max_broken is not None and not measure.averages:
+            raise ValueError(f"{rule.metric} has no value for a single query, so max_broken counts nothing")
         if not measure.higher_is_better or measure.kind == "chance":
             return
         margin = self.margin_of(rule)
@@ -147,7 +147,7 @@ class Policy(StrictRecord):
 
 
 def read_policy(path: Path) -> Policy:
-    """A policy out of a TOML file.
+    """Read a policy from a TOML file.
 
     Raises:
         UsageError: the file cannot be read, is not TOML, or does not follow the model; the sentence says where.
@@ -159,7 +159,7 @@ def read_policy(path: Path) -> Policy:
 
 
 def _sentence(error: ValidationError) -> str:
-    """The first fault of a policy, in words: where, what, and the nearest name for one that is not known."""
+    """The first fault of a policy, in words: where, what, and the nearest name for an unknown one."""
     place, kind, message, _ = faults(error)[0]
     where = _place(place)
     if kind == "extra_forbidden":
@@ -170,7 +170,7 @@ def _sentence(error: ValidationError) -> str:
 
 
 def _place(loc: Sequence[int | str]) -> str:
-    """`rule[2].margin`: rules are counted from 1, as people do."""
+    """`rule[2].margin`: rules are counted from 1."""
     text = ""
     for part in loc:
         text += f"[{part + 1}]" if isinstance(part, int) else f".{part}" if text else part
@@ -178,7 +178,7 @@ def _place(loc: Sequence[int | str]) -> str:
 
 
 def _known_keys(loc: Sequence[int | str]) -> list[str]:
-    """The keys that a table of the policy knows."""
+    """The known keys of a table of the policy."""
     inner: dict[str, Any] = {"rule": Rule, "slice": SliceOf, "latency": LatencyBudget, "tokens": TokenBudget}
     names = [part for part in loc if isinstance(part, str)]
     model: type[BaseModel] = inner[names[-1]] if names else Policy

@@ -5,8 +5,8 @@
 
     pytest --bench-baseline baselines/search.json --bench-policy gate.toml
 
-Every pytest of an environment that has bench installed imports this module, so it imports nothing else of bench until
-the fixture is used.
+Every pytest in an environment with bench imports this module, so it imports nothing else of bench until the fixture is
+used.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ class Gate:
         name: str = "candidate",
         inconclusive: Literal["fail", "xfail"] = "fail",
     ) -> GateReport:
-        """Ask a search for each query of the baseline, and fail the test unless every rule of the policy is kept.
+        """Ask a search for each query of the baseline, and fail the test unless every rule of the policy is met.
 
         Args:
-            search: text of a query -> ids of tools, best first. What it raises fails the test.
-            baseline, policy: files, in place of those named on the command line; relative to the folder in which
-                pytest was called, or to its root folder.
-            name: what the search is called in the report.
-            inconclusive: `xfail` reports a test that shows nothing either way as expected to fail. It is never a pass.
+            search: text of a query -> ids of tools, best first. Its exceptions fail the test.
+            baseline, policy: files, in place of those on the command line; relative to the folder in which pytest
+                was called, or to its root folder.
+            name: name of the search in the report.
+            inconclusive: `xfail` reports an inconclusive test as expected to fail. It is never a pass.
 
         Returns:
-            The report, where all is kept.
+            The report, if all rules are met.
         """
         from bench.base.errors import BenchError
         from bench.gating.search_function import gate_search
@@ -80,7 +80,7 @@ class Gate:
         return report
 
     def _place(self, named: str) -> Path:
-        """Where a file is: options may be on the command line, or in a configuration at the root."""
+        """The path of a file: options may be on the command line, or in a configuration at the root."""
         places = [folder / named for folder in self._folders]
         return next((place for place in places if place.exists()), places[0])
 

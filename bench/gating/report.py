@@ -1,4 +1,4 @@
-"""The model of a gate report."""
+"""The model of a gate report. `judge` makes it, `wording` and `forms` print it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from bench.results.across_catalogues import CatalogueChange, MovedTool, QueryCha
 RuleVerdict = Literal["pass", "regression", "inconclusive", "not run"]
 Outcome = Literal["pass", "regression", "inconclusive", "not comparable", "not run"]
 
-#: Exit codes of `bench gate`, which are its own. What was not run, or does not compare, has not passed.
+#: Exit codes of `bench gate`. A gate that was not run, or could not compare, has not passed.
 EXIT_CODES: dict[Outcome, int] = {"pass": 0, "regression": 1, "inconclusive": 2, "not run": 3, "not comparable": 9}
-#: Moved queries, and moved tools, that a report names.
+#: Maximum moved queries, and moved tools, that a report names.
 MOST_NAMED = 10
 
 
@@ -21,19 +21,19 @@ class RuleReport(Record):
 
     Attributes:
         name: `recall@5`, `recall@5 where gold = 2`, `latency p95`, `tokens top_5`.
-        kind: `margin` is judged by the bounds of the difference, `floor` by those of the candidate's mean, `ratio` and
-            `budget` by a number that has no interval, `broken` by a count of queries.
+        kind: `margin` is judged by the bounds of the difference, `floor` by those of the candidate's mean, `ratio`
+            and `budget` by a number without an interval, `broken` by a count of queries.
         threshold: the margin, the floor, the budget, or the largest count.
-        higher_is_better: False where a rise is a loss.
+        higher_is_better: False if a rise is a loss.
         level: of each one-sided bound.
         n, units: queries, and their units of independence.
         baseline, candidate, difference: means (or seconds, or tokens), and candidate - baseline.
         lower, upper: one-sided bounds of the difference, or of the mean; None for a single query.
         detectable: how far beyond the threshold a true change must be to be decided with the policy's power.
         needed: units that would decide with that power.
-        better, worse: queries whose value is better or worse than the baseline's.
-        broken: queries whose value fell to 0, or rose from 0 where less is better; only of `broken`.
-        note: why it could not be judged, or what a reader must know.
+        better, worse: number of queries whose value is better or worse than the baseline's.
+        broken: number of queries whose value fell to 0, or rose from 0 if less is better; only for `broken`.
+        note: why it could not be judged, or what readers should know.
     """
 
     name: str
@@ -58,12 +58,12 @@ class RuleReport(Record):
 
 
 class MovedQuery(Record):
-    """A query that fails now or no longer.
+    """A query that fails now, or no longer.
 
     Attributes:
         text: if the dataset is available.
-        before, after: its value of the first metric that sees it move.
-        tools: its gold tools that are ranked elsewhere than before, if the baseline has their ranks.
+        before, after: its value of the first metric on which it moved.
+        tools: its gold tools with another rank than before, if the baseline has their ranks.
     """
 
     query_id: str
@@ -74,13 +74,13 @@ class MovedQuery(Record):
 
 
 class ToolMove(Record):
-    """A gold tool that is ranked elsewhere than before.
+    """A gold tool with another rank than before.
 
     Attributes:
         tool_id: the tool.
-        lower, higher: queries in which it is ranked lower (or not any more), and higher.
-        edited: its fields that were edited.
-        removed: whether the catalogue does not have it any more.
+        lower, higher: number of queries in which it ranks lower (or no longer), and higher.
+        edited: its edited fields.
+        removed: whether the catalogue no longer has it.
     """
 
     tool_id: str
@@ -118,11 +118,10 @@ class GateReport(Record):
     """The whole report.
 
     Attributes:
-        catalogue: how the candidate's tools differ from the baseline's, where the policy lets them; else None.
-        queries: how the queries of the dataset changed since the baseline, where they did: those that both have are
-            judged.
-        warnings: what a reader must not overlook: why the verdict may be about something else.
-        tools: gold tools that moved, those first that lost most; `n_tools` counts all.
+        catalogue: how the candidate's tools differ from the baseline's, if the policy allows it; else None.
+        queries: how the dataset's queries changed since the baseline, if they did: those that both have are judged.
+        warnings: what readers must not miss: why the verdict may be about something else.
+        tools: gold tools that moved, those with the largest loss first; `n_tools` counts all.
         reasons: why it is not comparable or was not run.
     """
 
@@ -156,7 +155,7 @@ def not_judged(
 
 
 def outcome_of(rules: list[RuleReport]) -> Outcome:
-    """What the rules come to: a regression that was found counts, whatever else could not be judged."""
+    """The outcome of the rules: a regression counts, whatever else could not be judged."""
     verdicts = {rule.verdict for rule in rules}
     order: tuple[RuleVerdict, ...] = ("regression", "not run", "inconclusive")
     # A gate without rules has judged nothing.

@@ -1,27 +1,36 @@
-"""What the command line, the API and the pytest plug-in share: a baseline's dataset, and gating a search function."""
+"""Gating a search function, for the API and the pytest plug-in: it gets the queries of a baseline."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
 
-from bench.base.config import config_context
-from bench.base.errors import UsageError
-from bench.base.progress import QUIET, Progress
+from bench.base.errors import MethodError, UnresolvedError
+from bench.base.spec import Spec
 from bench.data.dataset import Dataset
-from bench.evaluation.scoring import scoring_code
-from bench.gating.baseline import Baseline, read_baseline
-from bench.gating.candidate import Candidate, Search, ask_search
-from bench.gating.judge import Loader, baseline_side, judge, not_comparable, side_of
-from bench.gating.policy import Policy, read_policy
+from bench.data.queryviews import merge_rankings
+from bench.data.tool_names import NameRecord, ToolNames
+from bench.evaluation.ask import Answers, asking_order, calls_of
+from bench.evaluation.machine import hardware, package_versions
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import dataset_identity
+from bench.evaluation.scoring import score
+from bench.gating.baseline import Baseline, answers_digest, read_baseline
+from bench.gating.candidate import Candidate
+from bench.gating.judge import baseline_side, judge, not_comparable
+from bench.gating.policy import read_policy
 from bench.gating.report import GateReport, Side, not_judged
-from bench.interface import version_for
-from bench.interface.marks import RESUMED
-from bench.metrics import parse_metrics
+from bench.interface import Ranking, version_for
+from bench.metrics import Metric, parse_metrics
+from bench.metrics.ties import Beyond
 from bench.registry import load_dataset
-from bench.registry.versions import is_added, load_version
-from bench.results.manifest import DatasetIdentity
-from bench.results.store import StoredResult
-from bench.results.unfinished import unfinished_marks
+from bench.results.code_versions import scoring_code
+from bench.results.manifest import Latency
+
+#: What a project's own search is: the text of a query in, ids of tools out, best first.
+Search = Callable[[str], Iterable[str]]
 
 
 def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: str = "candidate") -> GateReport:
@@ -29,11 +38,11 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
 
     Args:
         search: text of a query -> ids of tools, best first.
-        baseline_file, policy_file: as `bench gate` takes them.
-        name: what the search is called.
+        baseline_file, policy_file: as for `bench gate`.
+        name: name of the search.
 
     Raises:
-        BenchError: a file cannot be read, the dataset cannot be loaded, or an answer is no list of known ids.
+        BenchError: a file cannot be read, the dataset cannot be loaded, or an answer is not a list of known ids.
     """
     policy = read_policy(policy_file)
     baseline = read_baseline(baseline_file)
@@ -41,10 +50,10 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
     metrics = parse_metrics(rule.metric for rule in policy.rule)
     names = [str(metric) for metric in metrics]
     now = baseline.dataset.model_copy(update={"content_hash": dataset.content_hash})
-    # On what a search that is asked now is scored, and by which code.
+    # The data and the code that score a search function now.
     here = {"dataset": now, "protocol": version_for(dataset.gold), "scoring": scoring_code(names)}
     if reasons := not_comparable(baseline.model_copy(update=here), baseline, names, across=baseline.asked is not None):
-        # Said before a search is asked that may take long.
+        # Reported before a search that may take long.
         return not_judged("not comparable", reasons, Side(label=name), baseline_side(baseline))
 
     def load(at_hand: bool) -> Dataset:
@@ -53,51 +62,82 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
     return judge(ask_search(search, dataset, baseline, metrics, name), baseline, policy, load)
 
 
-def gate_stored(
-    stored: StoredResult, baseline: Baseline, policy: Policy, name: str = "", progress: Progress = QUIET
-) -> GateReport:
-    """Judge a stored result. One that is not of the last run of its method alone is judged only if its id was named.
+def ask_search(
+    search: Search, dataset: Dataset, baseline: Baseline, metrics: Iterable[Metric] = (), name: str = "candidate"
+) -> Candidate:
+    """Ask a search for each query of a baseline, one by one, and score what it answers.
+
+    Queries come in the order in which methods are asked, so that nothing can be guessed from their neighbours. What
+    the search raises is not caught. The clock runs until the answer has been read to its end.
 
     Args:
-        stored: the result.
-        baseline, policy: what it is held against.
-        name: how a user named it; empty for a result that a program has in hand.
-        progress: where downloads report to.
+        search: text of a query -> ids of tools, best first; an empty answer counts as failed.
+        dataset: the baseline's.
+        baseline: says which queries are asked.
+        metrics: metrics in addition to the default ones.
+        name: what the search is called.
 
     Raises:
-        BenchError: its tables, or the dataset of a rule with a slice, cannot be read.
+        MethodError: an answer is no list of ids, names a tool that the dataset does not have, or names one twice.
+        UnresolvedError: it does so before any name meant a tool.
     """
-    candidate = Candidate.of(stored)
-    resumed = [mark for mark in stored.manifest.marks if mark.text == RESUMED]
-    later = [mark.why for mark in (*unfinished_marks(stored), *resumed)]
-    identifier = name.rpartition("#")[2]
-    if later and not (identifier and candidate.result_id and candidate.result_id.startswith(identifier)):
-        again = f"run it again, or name this result by its id, {candidate.result_id}, to judge it all the same"
-        return not_judged("not run", [f"{later[0]}: {again}"], side_of(candidate), baseline_side(baseline))
-    report = judge(candidate, baseline, policy, dataset_loader(candidate.dataset, progress))
-    return report.model_copy(update={"warnings": [*later, *report.warnings]})
+    known = baseline.dataset
+    plan = Plan(Spec(dataset.spec), Spec("search"), split=known.split, limit=known.limit, template=known.template)
+    plan = plan.normal(dataset)
+    rows = plan.rows(dataset)
+    rankings: list[list[int]] = [[] for _ in rows]
+    seconds = []
+    names, record = ToolNames(dataset.tools), NameRecord()
+    for position in asking_order(dataset, rows):
+        query = dataset.queries[int(rows[position])]
+        answers_of_calls: list[list[int]] = []
+        for text in calls_of(query):
+            started = time.perf_counter()
+            answer: object = search(text)
+            if isinstance(answer, Iterable) and not isinstance(answer, str | bytes):
+                # A generator works when it is read. One that never ends has named a tool twice by then.
+                answer = list(islice(answer, len(dataset.tools) + 1))
+            seconds.append(time.perf_counter() - started)
+            answers_of_calls.append(_codes(answer, names, record, f"{name} answered the query {query.query_id} with"))
+        rankings[position] = (
+            merge_rankings(answers_of_calls, len(dataset.tools)) if query.calls else answers_of_calls[0]
+        )
+    answers = Answers(Ranking.of_lists(rankings), Beyond.none(len(rows)), None)
+    scored = score("", dataset, rows, [answers], known.template, list(metrics))
+    return Candidate(
+        label=f"{name} @ {dataset.spec}",
+        result_id=None,
+        method_hash=None,
+        dataset=dataset_identity(plan, dataset, rows, 0),
+        depth=max(1, answers.ranking.tools.shape[1]),
+        protocol=version_for(dataset.gold),
+        scoring=scoring_code(scored.metrics.metrics),
+        n_failed=scored.metrics.n_failed,
+        latency=Latency.of(seconds, cached=False),
+        hardware=hardware(),
+        tokens=scored.metrics.tokens,
+        rankings=answers_digest(scored.run, scored.per_query),
+        per_query=scored.per_query,
+        run=scored.run,
+        packages=package_versions(),
+        names=record.mapped(),
+        not_given="a search function has a catalogue of its own",
+    )
 
 
-def dataset_loader(data: DatasetIdentity, progress: Progress = QUIET) -> Loader:
-    """What loads a candidate's dataset, once, when `judge` asks for it.
-
-    The loader raises `UsageError` if a dataset that nobody here replaces is no longer what it was, and what
-    `load_version` and `load_dataset` raise.
-    """
-    loaded: list[Dataset] = []
-
-    def load(at_hand: bool) -> Dataset:
-        if not loaded:
-            with config_context(offline=at_hand or None):
-                if is_added(data.spec):
-                    loaded.append(load_version(data.spec, data.content_hash, progress))
-                else:
-                    loaded.append(load_dataset(data.spec, progress))
-        if loaded[0].content_hash != data.content_hash:
-            raise UsageError(
-                f"{data.spec} is not what it was when {data.content_hash[:12]} was the hash of its content: that is "
-                f"{loaded[0].content_hash[:12]} now."
-            )
-        return loaded[0]
-
-    return load
+def _codes(answer: object, names: ToolNames, record: NameRecord, said: str) -> list[int]:
+    """Tool codes of an answer, in its order; `said` begins the sentence of an error."""
+    if isinstance(answer, str | bytes) or not isinstance(answer, Iterable):
+        raise MethodError(f"{said} {type(answer).__name__}; it must give a list of tool ids.")
+    codes: dict[int, None] = {}
+    for tool in answer:
+        meant = names.find(tool) if isinstance(tool, str) else ()
+        if len(meant) != 1:
+            kind = MethodError if record.known or not isinstance(tool, str) else UnresolvedError
+            why = f": {names.fault(tool)}" if isinstance(tool, str) else ", which is no id of a tool"
+            raise kind(f"{said} {tool!r:.80}{why}.")
+        if meant[0] in codes:
+            raise MethodError(f"{said} the tool {tool!r:.80} twice.")
+        codes[meant[0]] = None
+        record.take(tool, names.tools[meant[0]].tool_id)
+    return list(codes)

@@ -1,7 +1,6 @@
-"""The text of a gate report, and the sentences that all formats share.
+"""The text of a gate report, and the sentences that all formats share. `bench gate` and `forms` call it.
 
-Ids, names and texts come from outside. Here they lose line ends and control characters; what else a form must escape
-is its own affair.
+Ids, names and texts are untrusted. Line breaks and control characters are removed here; each format escapes the rest.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from bench.show.tables import Cell, Table
 from bench.show.tables import text as table_text
 
 HEADINGS = ("verdict", "rule", "limit", "baseline", "candidate", "difference", "one-sided bounds", "detectable", "n")
-#: Longest text of a query in a report.
+#: Maximum characters of a query in a report.
 LONGEST_TEXT = 200
-#: Moved tools of one query that are named.
+#: Maximum moved tools to name per query.
 _MOST_TOOLS = 5
-#: Largest number of queries that is suggested.
+#: Maximum number of queries to suggest.
 _MOST_QUERIES = 10_000_000
 
 MEANING = {
@@ -37,7 +36,7 @@ def name_of_side(side: Side) -> str:
 
 
 def blessing(report: GateReport) -> str:
-    """Who blessed the baseline, when and why; nothing where there is none."""
+    """Who blessed the baseline, when and why; empty if there is none."""
     side = report.baseline
     if side.blessed_at is None:
         return ""
@@ -45,7 +44,7 @@ def blessing(report: GateReport) -> str:
 
 
 def limit_of(rule: RuleReport) -> str:
-    """`margin 0.02`, `floor 0.6`; for a metric of which less is better, a floor is a ceiling."""
+    """`margin 0.02`, `floor 0.6`; for a metric where less is better, a floor is a ceiling."""
     if rule.kind == "broken":
         return f"at most {rule.threshold:g} broken"
     kind = {"floor": "floor" if rule.higher_is_better else "ceiling", "ratio": "at most", "budget": "at most"}
@@ -53,7 +52,7 @@ def limit_of(rule: RuleReport) -> str:
 
 
 def cells(rule: RuleReport) -> list[str]:
-    """One cell for each of `HEADINGS`, not yet escaped. Seconds and tokens have significant digits."""
+    """One cell per heading in `HEADINGS`, not yet escaped. Seconds and tokens have significant digits."""
     measured = rule.kind in {"ratio", "budget"}
     shown = significant if measured else format_fixed
     return [
@@ -70,7 +69,7 @@ def cells(rule: RuleReport) -> list[str]:
 
 
 def rules_table(report: GateReport) -> Table:
-    """A row for each rule. What has not passed stands out, and names are code."""
+    """A row per rule. Rules that did not pass stand out, and names are code."""
     table = Table(HEADINGS, right=range(3, len(HEADINGS)))
     for rule in report.rules:
         verdict, name, *rest = cells(rule)
@@ -79,7 +78,7 @@ def rules_table(report: GateReport) -> Table:
 
 
 def explanation(rule: RuleReport) -> str:
-    """What a reader must know of a rule that is not kept, or that has a note; nothing for the others."""
+    """An explanation of a rule that is not met or has a note; empty for the others."""
     words = []
     if rule.verdict == "regression":
         if rule.kind == "margin":
@@ -91,7 +90,7 @@ def explanation(rule: RuleReport) -> str:
         else:
             words.append(f"more than {rule.threshold:g}")
     elif rule.verdict == "inconclusive" and rule.lower is not None:
-        # Where the note explains that there are too few queries, their bounds may well exclude the limit.
+        # If the note explains that there are too few queries, their bounds may well exclude the limit.
         limit = rule.threshold if rule.kind == "floor" or not rule.higher_is_better else -rule.threshold
         inside = rule.upper is not None and rule.lower <= limit <= rule.upper
         enclosed = ["the bounds contain the limit"] if inside else []
@@ -144,14 +143,14 @@ def catalogue_lines(report: GateReport) -> list[tuple[str, str, str]]:
 
 
 def tools_of(query: MovedQuery) -> list[tuple[str, str]]:
-    """(tool, where it was and is) of the first tools of a query that moved."""
+    """(tool, old and new rank) of the first moved tools of a query."""
     moved = [(one_line(tool.tool_id), tool.words) for tool in query.tools[:_MOST_TOOLS]]
     more = len(query.tools) - len(moved)
     return [*moved, *([(f"{more} more", "")] if more else [])]
 
 
 def tool_words(tool: ToolMove) -> str:
-    """In how many queries a tool moved, and what became of it in the catalogue."""
+    """In how many queries a tool moved, and how the catalogue changed it."""
     words = [f"lower in {several(tool.lower, 'query')}, higher in {tool.higher}"]
     words += ["removed"] if tool.removed else []
     words += [f"edited: {one_line(', '.join(tool.edited))}"] if tool.edited else []
@@ -159,7 +158,7 @@ def tool_words(tool: ToolMove) -> str:
 
 
 def moved_lines(moved: Moved) -> list[tuple[str, int, Sequence[MovedQuery]]]:
-    """The two lists of moved queries that are not empty: their title, how many there are, and those named."""
+    """The non-empty lists of moved queries: title, number, and the named ones."""
     both = [("newly failing", moved.n_failing, moved.failing), ("newly fixed", moved.n_fixed, moved.fixed)]
     return [(title, count, queries) for title, count, queries in both if count]
 

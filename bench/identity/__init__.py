@@ -1,1 +1,1 @@
-"""Identity: hashes of code, so that a changed method or metric never passes for the old one."""
+"""Identity: hashes of code, so that a changed method or metric never counts as the old one. Results call it."""

@@ -1,26 +1,27 @@
 """Hashes of bench's own code: definitions, and everything of ours that they reach by name.
 
-A hash over whole files changes with a comment, and with a definition that nothing uses. This one covers definitions
-one by one: the functions, classes and constants at the top of modules, and of a class its members one by one. It starts
+A hash over whole files changes with a comment, and with a definition that nothing uses. This one covers single
+definitions: functions, classes and constants at the top of modules, and the members of classes one by one. It starts
 from some roots and follows
 
-- the names that a definition uses, through imports wherever they stand, to the definition that they stand for;
-- members of the classes met so, whose name stands anywhere in what is reached, as an attribute or as a text. Whose
-  attribute it is cannot be known, so it counts for every class. Members that no name calls always count: `__special__`
-  ones, those with a decorator of their own, and all members of a class that inherits from another package's;
-- statements that do something when their module is imported, of every module that is imported on the way: calls,
-  assignments to a part of something (`TABLE["a"] = b`), functions that a decorator registers, classes that tell
-  their base (`__init_subclass__`);
-- texts that name a file beside the code: its bytes.
+- the names that a definition uses, through imports anywhere, to their definitions;
+- members of these classes whose name occurs anywhere in the reached code, as an attribute or as a text. The object of
+  an attribute is unknown, so it counts for every class. Members that are called without a name always count:
+  `__special__` ones, decorated ones, and all members of a class with a base from another package;
+- statements with an effect when their module is imported, for every imported module: calls, assignments to a part of
+  something (`TABLE["a"] = b`), functions that a decorator registers, classes that notify their base
+  (`__init_subclass__`);
+- the bytes of files beside the code that texts name.
 
-Where a name is computed (`getattr(x, name)`, `vars(x)`, a module passed on as a value), the whole module counts.
+If a name is computed (`getattr(x, name)`, `vars(x)`, a module passed on as a value), the whole module counts.
 
-What counts of a definition is its syntax tree, without docstrings, annotations of functions, the texts of raised errors
-and of parameters' descriptions, and the names of local variables; and for each name that it uses, which definition that
-is. Where a definition lies, in which order, and where it is imported, does not count. Of other packages, the names
-count and not the code: their versions are in the manifest. Sources are read, never run.
+Of a definition, its syntax tree counts, without docstrings, annotations of functions, texts of raised errors and of
+parameters' descriptions, and names of local variables; and, for each name that it uses, the definition that it stands
+for. Location and order of definitions, and where they are imported, do not count. Of other packages, names count but
+not code: their versions are in the manifest. Sources are read, never run.
 
-That is so for code that is written as ours is. What the code of a user uses is watched instead (`bench.identity.used`).
+This holds for code written in bench's style. Users' code is watched instead (`bench.identity.used`). Ids of results use
+it.
 """
 
 from __future__ import annotations
@@ -50,23 +51,23 @@ T = TypeVar("T")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _Import = ast.Import | ast.ImportFrom
-#: Fields of the tree that say nothing of what a definition does.
+#: Fields of the tree that do not affect what a definition does.
 _IGNORED = {"ctx", "kind", "type_comment", "type_params", "lineno", "col_offset", "end_lineno", "end_col_offset"}
-#: Decorators under which a function is called by its name alone, and never asked for its annotations.
+#: Decorators under which a function is only called by its name and its annotations are never read.
 _PLAIN = {
     *("property", "setter", "cached_property", "staticmethod", "classmethod", "abstractmethod", "cache", "lru_cache"),
     *("contextmanager", "wraps", "overload", "override", "final", "runtime_checkable", "dataclass", "total_ordering"),
 }
-#: Classes of other packages that call no member of ours by a name that they have made up.
+#: Classes of other packages that call no member of ours by a name they construct.
 _QUIET = {"object", "ABC", "Protocol", "Generic", "NamedTuple", "TypedDict", "BaseModel", "Exception", "ValueError"}
-#: What a function that asks for its variables by their names calls.
+#: Calls by which a function accesses its variables by name.
 _BY_NAME = {"vars", "locals", "eval", "exec", "dir"}
 #: Texts that may name a file or a module.
 _NAMED = re.compile(r"(?=.{1,200}$)\w[\w.-]*(/\w[\w.-]*)*")
-#: What was found is shared by threads, such as those that make the pages of a site. (And up to Python 3.12 two threads
-#: that parse at the same time fail: the interpreter counts the depth of the trees that it builds for both together.)
+#: Shared by threads, such as those that build the pages of a site. (Up to Python 3.12, two threads that parse at the
+#: same time fail: the interpreter counts the depth of both trees together.)
 _ONE_AT_A_TIME = threading.RLock()
-#: Seconds for which the files of packages are taken to be as they were: to look at them takes some milliseconds.
+#: Seconds for which files of packages are assumed unchanged: checking them takes some milliseconds.
 _GLANCE = 0.1
 
 
@@ -85,7 +86,7 @@ def definition_of(function: Callable[..., object]) -> Definition:
 
 
 def reach_modules(*modules: str, without: Collection[str] = ()) -> Reached:
-    """All that modules hold and reach, for code that is not called by one name; `without` as for `Reached`.
+    """Everything that modules contain and reach, for code that is not called by one name; `without` as in `Reached`.
 
     Raises:
         LookupError: one has no source file.
@@ -96,14 +97,14 @@ def reach_modules(*modules: str, without: Collection[str] = ()) -> Reached:
 
 @dataclass(frozen=True, eq=False)
 class Reached:
-    """What definitions use, and what that uses; it is followed when it is asked for.
+    """What definitions use, transitively; computed on demand.
 
     Attributes:
-        roots: where to start; their packages count as well as `bench`.
-        called: names of members that whoever uses the roots calls.
-        without: what is neither hashed nor followed: modules, packages, and definitions (`module:name`).
-        values: what counts besides, by its `repr`, in this order.
-        named: what a word stands for, where it stands in what is reached.
+        roots: starting points; their packages count besides `bench`.
+        called: names of members that callers of the roots use.
+        without: excluded modules, packages and definitions (`module:name`): neither hashed nor followed.
+        values: further values to hash, by their `repr`, in this order.
+        named: definitions that a word stands for, if it occurs in the reached code.
     """
 
     roots: Collection[Definition]
@@ -114,20 +115,20 @@ class Reached:
 
     @property
     def definitions(self) -> frozenset[Definition]:
-        """Where the code lies."""
+        """The files of the code."""
         with _ONE_AT_A_TIME:
             return self._follow(self._sources())[1]
 
     @property
     def packages(self) -> frozenset[str]:
-        """The packages of others whose code it uses, by the names under which they are imported."""
+        """Other packages that it uses, by the names under which they are imported."""
         return frozenset(self._look_up()[1])
 
     def hash(self) -> str:
-        """sha256 over the code and the values; it is kept as long as no file of the packages changes.
+        """sha256 over the code and the values; cached as long as no file of the packages changes.
 
         Raises:
-            LookupError: a root is not among the top-level names of its module, or the module has no source file.
+            LookupError: a root is not a top-level name of its module, or the module has no source file.
         """
         return self._look_up()[0]
 
@@ -150,12 +151,12 @@ class Reached:
         return hashlib.sha256(counted).hexdigest(), sorted(packages)
 
     def _follow(self, sources: _Sources) -> tuple[set[str], frozenset[Definition], set[str]]:
-        """The texts of all code that is reached, where it lies, and the packages of others that it uses."""
+        """The texts of all reached code, its files, and the other packages that it uses."""
         targets: list[_Target] = []
         for root in self.roots:
             if root.name.partition(".")[0] not in _module(root.module).bound:
                 raise LookupError(f"{root.module} has no top-level definition {root.name!r}")
-            # A member of a class is asked for by its own name.
+            # A member of a class is requested by its own name.
             targets += [root] if "." in root.name else sources.resolved(root)
         words, texts, without = set(self.called), set[str](), frozenset(self.without)
         seen, loaded, whole, packages = set[Definition](), set[str](), set[str](), set[str]()
@@ -193,9 +194,9 @@ class Reached:
 reach = Reached
 
 
-# What was found of packages as they are -----------------------------------------------------------------------------
+# Caches, valid while the packages' files are unchanged --------------------------------------------------------------
 
-#: A hash, and the packages of others.
+#: A hash and the other packages.
 _Answer = tuple[str, list[str]]
 _KNOWN: dict[frozenset[str], _Sources] = {}
 _adapter: Callable[[object], TypeAdapter[Any]] = cache(TypeAdapter)
@@ -207,7 +208,7 @@ def _sources_of(packages: frozenset[str]) -> _Sources:
         return known
     stamps = sorted(files_of(packages))
     state = hashlib.sha256(repr(stamps).encode("utf-8", "surrogatepass")).hexdigest()
-    # Times have steps: of what was changed a moment ago, another change may not show.
+    # File times have a resolution: a second change within it may not show.
     settled = max((max(stamp[:2]) for _, stamp in stamps), default=0) < time.time_ns() - 2_000_000_000
     if known is None or known.state != state or not known.settled:
         known = _KNOWN[packages] = _Sources(packages, state, settled)
@@ -216,9 +217,9 @@ def _sources_of(packages: frozenset[str]) -> _Sources:
 
 
 def _remember(key: str, kind: object, find: Callable[[], T]) -> T:
-    """What `find` gives, kept in the cache under a hash of all that it is found from.
+    """The value of `find`, cached under a hash of all its inputs.
 
-    A damaged file, and a place that cannot be written, cost time alone.
+    A damaged file, or a folder that cannot be written, only costs time.
     """
     adapter: TypeAdapter[T] = _adapter(kind)
     with suppress(OSError, ValidationError, BenchError):
@@ -234,22 +235,22 @@ def _remember(key: str, kind: object, find: Callable[[], T]) -> T:
 
 @dataclass(frozen=True)
 class _Whole:
-    """All that stands in a module of ours."""
+    """Everything in a module of ours."""
 
     module: str
 
 
-#: What a name stands for; a text is a dotted name of another package.
+#: The meaning of a name; a text is a dotted name of another package.
 _Target = Definition | _Whole | str
 
 
 @dataclass(frozen=True)
 class _DefinitionText:
-    """A definition as text, with what its names stand for.
+    """A definition as text, with the meanings of its names.
 
     Attributes:
         loads: modules that it imports.
-        members: of a class: name -> whether it counts though nobody names it.
+        members: for a class: name -> whether the member counts even if nothing names it.
     """
 
     text: str
@@ -260,11 +261,11 @@ class _DefinitionText:
 
 
 class _Sources:
-    """The modules of packages whose code counts, in one state of their files; what was found once is kept."""
+    """The modules of packages whose code counts, in one state of their files; cached."""
 
     def __init__(self, packages: frozenset[str], state: str, settled: bool) -> None:
         self.packages, self.state = packages, state
-        #: Whether any change of a file would show in the state, and when the files were last looked at.
+        #: Whether any change of a file would show in the state, and when the files were last checked.
         self.settled, self.looked = settled, 0.0
         self.answers = dict[str, _Answer]()
         self.find_module, self.effects = cache(self._find_module), cache(self._effects)
@@ -284,7 +285,7 @@ class _Sources:
         return None if path is None else _parse_module(module, path, stamp_of(path))
 
     def _effects(self, module: str) -> tuple[_Target, ...]:
-        """What importing a module does, and the packages around it, and all that they import."""
+        """The effects of importing a module, the packages around it, and everything that they import."""
         effects, seen, pending = list[_Target](), {""}, [module]
         while pending:
             name = pending.pop()
@@ -307,7 +308,7 @@ class _Sources:
         return [piece for owner in module.bound[kind] for piece in owner.members.get(member, ())]
 
     def _resolve(self, item: Definition, tried: frozenset[Definition] = frozenset()) -> tuple[_Target, ...]:
-        """A name at the top of a module, followed through imports; nothing for a builtin, and for what is not there."""
+        """A name at the top of a module, followed through imports; empty for a builtin or an unknown name."""
         # Packages import from each other: `from . import core` in the package that `core` lies in.
         module = self.find_module(item.module)
         if module is None or item in tried:
@@ -315,7 +316,7 @@ class _Sources:
         tried |= {item}
         pieces = module.bound.get(item.name)
         if pieces is None:
-            # A submodule is set as an attribute of its package, in the place of the public name.
+            # A submodule is set as an attribute of its package, replacing the public name.
             is_export = item.name in module.exports and self.find_module(f"{item.module}.{item.name}") is None
             places = [module.exports[item.name]] if is_export else module.stars
             return next(filter(None, (self._resolve(Definition(place, item.name), tried) for place in places)), ())
@@ -325,7 +326,7 @@ class _Sources:
         return (item,)
 
     def imported(self, where: str, name: str | None, tried: frozenset[Definition] = frozenset()) -> tuple[_Target, ...]:
-        """What `import where`, or `from where import name`, gives."""
+        """The meaning of `import where`, or of `from where import name`."""
         module = where if name is None else f"{where}.{name}"
         if not self.counts(where):
             return (module,)
@@ -333,7 +334,7 @@ class _Sources:
         return targets or ((_Whole(module),) if name is None or self.find_module(module) is not None else ())
 
     def along(self, module: str, chain: tuple[str, ...], here: Mapping[str, Iterable[_Target]]) -> tuple[_Target, ...]:
-        """What a name with the attributes taken of it stands for; `here` are names of imports inside the piece."""
+        """The meaning of a name with the attributes taken of it; `here` are imports inside the piece."""
         first, *attributes = chain
         targets = tuple(here[first]) if first in here else self.resolved(Definition(module, first))
         for attribute in attributes:
@@ -342,7 +343,7 @@ class _Sources:
         return targets
 
     def _is_open(self, item: Definition) -> bool:
-        """Whether a class inherits from one of another package, which may call any member by its name."""
+        """Whether a class has a base from another package, which may call any member by its name."""
         for base in (base for piece in self.pieces(item) for base in piece.bases):
             above = [each for each in self.along(item.module, base, {}) if isinstance(each, Definition)]
             if any(each != item and self._is_open(each) for each in above) or (not above and base[-1] not in _QUIET):
@@ -363,7 +364,7 @@ class _Sources:
                 targets.append(_Whole(item.module))
             for chain in sorted(piece.chains | {(alias,) for alias in here}):
                 for target in self.along(item.module, chain, here):
-                    # A module that is imported counts as a whole where it is used as a whole.
+                    # An imported module counts as a whole if it is used as a whole.
                     if not isinstance(target, _Whole) or chain in piece.chains:
                         targets.append(target)
                     if chain in piece.chains:
@@ -377,20 +378,20 @@ class _Sources:
         return _DefinitionText("\n".join(texts), tuple(targets), frozenset(words), frozenset(loads), members)
 
     def _label(self, target: _Target, without: frozenset[str]) -> str:
-        """Which definition it is, wherever it lies."""
+        """A label of the definition that does not depend on its location."""
         if not isinstance(target, Definition):
             return target if isinstance(target, str) else "a module"
         return target.name if self.is_out(target, without) else " ".join(piece.text for piece in self.pieces(target))
 
 
-# What modules of a user's name ---------------------------------------------------------------------------------------
+# Names in users' modules --------------------------------------------------------------------------------------------
 
 
 def bench_definitions(path: Path) -> tuple[list[Definition], set[str]]:
-    """The definitions of bench that a module of a user's names, and the words in it that may name members of them.
+    """The definitions of bench that a user's module names, and the words in it that may name their members.
 
     Raises:
-        SyntaxError, ValueError, RecursionError: no Python can read it.
+        SyntaxError, ValueError, RecursionError: Python cannot parse it.
     """
     with _ONE_AT_A_TIME:
         module, sources = _parse_module("", path, stamp_of(path)), _sources_of(frozenset({"bench"}))
@@ -405,17 +406,17 @@ def bench_definitions(path: Path) -> tuple[list[Definition], set[str]]:
         targets += [_Whole(text) for text in named if text.startswith("bench.")]
         roots = {target for target in targets if isinstance(target, Definition)}
         for target in targets:
-            # What is taken of bench itself, its face, is found by its name.
+            # Names taken of the package bench itself are resolved by name.
             if isinstance(target, _Whole) and target.module != "bench" and (ours := sources.find_module(target.module)):
                 roots |= {Definition(target.module, name) for name in ours.bound}
         return sorted(roots), {word for piece in pieces for word in piece.words}
 
 
 def imports_of(path: Path, name: str) -> set[str]:
-    """The dotted names that the module of this name imports, wherever that stands, as modules or from modules.
+    """The dotted names that a module imports anywhere, as modules or from modules.
 
     Raises:
-        SyntaxError, ValueError, RecursionError: no Python can read it.
+        SyntaxError, ValueError, RecursionError: Python cannot parse it.
     """
     with _ONE_AT_A_TIME:
         module = _parse_module(name, path, stamp_of(path))
@@ -424,9 +425,9 @@ def imports_of(path: Path, name: str) -> set[str]:
 
 
 def tree_digest(path: Path) -> str:
-    """sha256 of a module's syntax tree: comments and formatting do not count, and all else does.
+    """sha256 of a module's syntax tree: comments and formatting do not count, everything else does.
 
-    Of what no Python can read it is that of the bytes.
+    If Python cannot parse the source, it is the hash of its bytes.
     """
     source = path.read_bytes()
     with suppress(SyntaxError, ValueError, RecursionError):
@@ -434,7 +435,7 @@ def tree_digest(path: Path) -> str:
     return hashlib.sha256(source).hexdigest()
 
 
-# What a module says ------------------------------------------------------------------------------------------------
+# Contents of a module -----------------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
@@ -442,13 +443,13 @@ class _Piece:
     """A statement at the top of a module, or a member of a class there.
 
     Attributes:
-        text: digest of its syntax tree; of a class, without its members; empty where it is nothing but an import.
-        chains: names that it takes from outside, each with the attributes taken of it: ("ranks", "locate").
-        words: attributes that it takes or sets of anything, and its texts.
-        texts: texts in it that may be the name of a file or of a module.
+        text: digest of its syntax tree; for a class, without its members; empty for a mere import.
+        chains: outer names that it uses, each with the attributes taken of it: ("ranks", "locate").
+        words: attributes that it reads or sets on anything, and its texts.
+        texts: texts in it that may be the name of a file or a module.
         imports: (module, name in it or None, name here) of imports inside.
-        computed: whether it finds something by a name that it computes.
-        always: whether a member counts though nobody names it.
+        computed: whether it looks up something by a computed name.
+        always: whether a member counts even if nothing names it.
         members, bases: of a class.
     """
 
@@ -465,15 +466,15 @@ class _Piece:
 
 @dataclass(eq=False)
 class _Module:
-    """What binds each name at the top of a module.
+    """The bindings of a module's top-level names.
 
     Attributes:
         inside: the package that relative imports start from.
-        effects: names of `bound` whose statements do something when the module is imported.
+        effects: names in `bound` whose statements have an effect when the module is imported.
         imports: modules that it imports then.
         stars: modules of `from module import *`.
-        exports: name -> module, of a package that imports its public names when they are first asked for: what it
-            imports for type checkers, where it defines `__getattr__`.
+        exports: name -> module, for a package that imports its public names lazily: its imports for type checkers,
+            if it defines `__getattr__`.
     """
 
     inside: str
@@ -484,12 +485,12 @@ class _Module:
     exports: dict[str, str] = field(default_factory=dict)
 
     def pieces(self) -> list[_Piece]:
-        """All that stands in it, members of classes apart."""
+        """All its pieces, members of classes listed separately."""
         pieces = [piece for bound in self.bound.values() for piece in bound]
         return pieces + [member for piece in pieces for inner in piece.members.values() for member in inner]
 
     def everything(self, name: str) -> Iterator[Definition]:
-        """All that stands in the module of this name; what it imports counts where it is used."""
+        """All pieces of the module with this name; its imports count where they are used."""
         for bound, pieces in self.bound.items():
             if all(piece.text for piece in pieces):
                 yield Definition(name, bound)
@@ -510,9 +511,9 @@ def _module(name: str) -> _Module:
 
 @cache
 def _parse_module(name: str, path: Path, stamp: Stamp) -> _Module:
-    """A module as its source has it; `stamp` tells one state of the file from the next.
+    """A parsed module; `stamp` identifies the state of its file.
 
-    To take a source apart takes long, so what was found is kept by its content and that of this file.
+    Parsing is slow, so results are cached by the module's content and that of this file.
     """
     source, inside = path.read_bytes(), name if path.name == "__init__.py" else name.rpartition(".")[0]
     own = remembered_sha256(Path(__file__))
@@ -557,13 +558,13 @@ def _take_statement(module: _Module, node: ast.stmt) -> None:
     for name in names:
         module.bound.setdefault(name, []).append(piece)
     for child in ast.walk(node):
-        # Where all of a module counts, each of its lambdas does.
+        # If all of a module counts, each of its lambdas does.
         if isinstance(child, ast.Lambda):
             module.bound.setdefault(f"<lambda> at {child.lineno}", []).append(_piece(module, ast.Expr(child)))
 
 
 def _does_something(node: ast.stmt) -> bool:
-    """Whether a statement does more than give something a name. (What gives a name counts where that is used.)"""
+    """Whether a statement does more than bind a name. (Bindings count where the name is used.)"""
     return any(
         (isinstance(child, ast.Expr) and not isinstance(child.value, ast.Constant))
         or (isinstance(child, ast.Subscript | ast.Attribute) and not isinstance(child.ctx, ast.Load))
@@ -573,12 +574,12 @@ def _does_something(node: ast.stmt) -> bool:
 
 
 def _has_hook(node: _Function | ast.ClassDef) -> bool:
-    """Whether a decorator may do something with a definition, such as register it."""
+    """Whether a decorator may have an effect, such as registering the definition."""
     return any(_chain(getattr(item, "func", item))[-1] not in _PLAIN for item in node.decorator_list)
 
 
 def _class(module: _Module, node: ast.ClassDef) -> _Piece:
-    """A class, its members apart."""
+    """A class, with its members separate."""
     inner = [child for child in node.body if isinstance(child, _Function)]
     rest = [child for child in node.body if not isinstance(child, _Function)]
     piece = _piece(module, ast.ClassDef(node.name, node.bases, node.keywords, rest, node.decorator_list))
@@ -601,7 +602,7 @@ def _piece(module: _Module, node: ast.stmt) -> _Piece:
 
 
 def _is_computed(call: ast.Call) -> bool:
-    """Whether a call finds something by a name that the source does not show."""
+    """Whether a call looks up something by a name that the source does not show."""
     called = _chain(call.func)[-1]
     if called in {"getattr", "hasattr", "setattr", "delattr"}:
         return len(call.args) < 2 or not isinstance(call.args[1], ast.Constant)
@@ -611,7 +612,7 @@ def _is_computed(call: ast.Call) -> bool:
 
 
 def _chain(node: ast.AST) -> tuple[str, ...]:
-    """The name that attributes are taken of, and these; an empty name where it is no name."""
+    """The name that attributes are taken of, and these; an empty name if it is not a name."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -620,9 +621,9 @@ def _chain(node: ast.AST) -> tuple[str, ...]:
 
 
 class _Stripper(ast.NodeTransformer):
-    """Takes out of a tree what says nothing of what code does."""
+    """Remove from a tree what does not affect what code does."""
 
-    #: Whether an annotation alone declares a field here: in a class.
+    #: Whether a bare annotation declares a field here, as in a class.
     _declares = False
 
     def visit(self, node: ast.AST) -> Any:
@@ -630,7 +631,7 @@ class _Stripper(ast.NodeTransformer):
         if isinstance(node, _Function | ast.ClassDef):
             self._declares = isinstance(node, ast.ClassDef)
             node.body = [child for child in node.body if not _is_docstring(child)]
-        # A decorator may look at annotations, as functools.singledispatch does.
+        # A decorator may read annotations, as functools.singledispatch does.
         if isinstance(node, _Function) and not _has_hook(node):
             node.returns = None
             for part in ast.walk(node.args):
@@ -659,24 +660,24 @@ _VARIABLES: dict[type[ast.AST], str] = {
     ast.MatchMapping: "rest",
     ast.Nonlocal: "names",
 }
-#: Names of a function, a comprehension or a class -> what stands for each in the text; and those that code inside means
-#: by these names: it looks for global ones, and for those of a class, further outside.
+#: Names in a function, a comprehension or a class -> what stands for each in the text; and the meaning of these names
+#: for code inside, which looks up global names and class names further out.
 _Scope = tuple[dict[str, str], set[str]]
 
 
 class _Writer:
-    """Writes a piece of code as text, and notes on the way what it takes from outside (see `_Piece`).
+    """Write a piece of code as text, and note the outer names that it uses (see `_Piece`).
 
-    Local variables have numbers for names, in the order in which they are bound. Imports are left out: what they bring
-    counts where it is used. Parameters, and functions, classes and imports inside a function, keep their names, and so
-    does all in a function that may ask for variables by name (`locals`, `eval`, ...).
+    Local variables are numbered in the order of their binding. Imports are left out, because what they bring counts
+    where it is used. Parameters, and functions, classes and imports inside a function, keep their names, and so does
+    everything in a function that may access variables by name (`locals`, `eval`, ...).
     """
 
     def __init__(self) -> None:
         self._numbers = count()
         #: From the outermost to the innermost.
         self._scopes: list[_Scope] = []
-        #: Node -> its text, where that was written before its turn; and nodes that an attribute is taken of.
+        #: Node -> its text, if it was written early; and nodes that an attribute is taken of.
         self._written, self._bases = dict[ast.AST, str](), set[ast.AST]()
         self.outside, self.words, self.texts = set[str](), set[str](), set[str]()
         self.chains = set[tuple[str, ...]]()
@@ -689,7 +690,7 @@ class _Writer:
         self._note(node)
         depth = len(self._scopes)
         if isinstance(node, _Function | ast.Lambda):
-            # Decorators, and defaults of parameters, are evaluated outside.
+            # Decorators and parameter defaults are evaluated outside.
             self._write(*getattr(node, "decorator_list", ()), node.args, getattr(node, "returns", None))
             self._scopes.append(self._function_scope(node))
         elif isinstance(node, _Comprehension):
@@ -700,7 +701,7 @@ class _Writer:
             self._write(*node.decorator_list, *node.bases, *node.keywords)
             bound = {name: name for child in node.body for part in _same_scope(child) for name in _bound_here(part)}
             for child in node.body:
-                # Functions of a class do not see its names.
+                # Functions in a class do not see its names.
                 self._scopes.append(({} if isinstance(child, _Function) else bound, set()))
                 self._write(child)
                 self._scopes.pop()
@@ -744,7 +745,7 @@ class _Writer:
         body = node.body if isinstance(node.body, list) else [node.body]
         here = [child for part in body for child in _same_scope(part)]
         everywhere = {name for child in here if isinstance(child, ast.Global) for name in child.names}
-        # Of other functions' variables (`nonlocal`) the outer scope says the name.
+        # For other functions' variables (`nonlocal`) the outer scope gives the name.
         elsewhere = everywhere.union(*(child.names for child in here if isinstance(child, ast.Nonlocal)))
         bound = [(name, child) for child in here for name in _bound_here(child) if name not in elsewhere]
         by_name = any(isinstance(child, ast.Call) and _chain(child.func)[-1] in _BY_NAME for child in ast.walk(node))
@@ -786,7 +787,7 @@ def _imports(inside: str, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[s
 
 
 def _same_scope(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and those below it, without the inside of other functions, classes and comprehensions."""
+    """A node and its descendants, without the inside of other functions, classes and comprehensions."""
     yield node
     if isinstance(node, _Function | ast.Lambda | ast.ClassDef):
         return
@@ -799,7 +800,7 @@ def _same_scope(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _bound_here(node: ast.AST) -> list[str]:
-    """The names that a node binds by itself."""
+    """The names that a node itself binds."""
     if isinstance(node, _Import):
         return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
     if isinstance(node, _Function | ast.ClassDef):
@@ -810,12 +811,12 @@ def _bound_here(node: ast.AST) -> list[str]:
 
 
 def _dump_tree(node: ast.AST) -> str:
-    """A tree as text, with every name as it is."""
+    """A tree as text, with all names unchanged."""
     return _dump(node, ast.iter_fields(node), _dump_tree)
 
 
 def _dump(node: ast.AST, fields: Iterable[tuple[str, object]], text: Callable[[ast.AST], str]) -> str:
-    """A node as text, by the text of those below it: the fields that are there, so that versions of Python agree."""
+    """A node as text, built from the texts of its children: only fields that exist, so that Python versions agree."""
     parts = [type(node).__name__]
     for name, value in fields:
         if name not in _IGNORED and value is not None and value != []:

@@ -1,4 +1,4 @@
-"""Where the source of a module lies, found without importing anything, whose it is, and in which state."""
+"""The source file of a module, found without imports; its owner (bench, an installed package, a user); its state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import bench
 
-#: Folders of installed packages, including the user's own and those of the system's package manager.
+#: Folders of installed packages, including those of the user and of the system's package manager.
 INSTALLED = tuple(
     Path(place).resolve()
     for place in (
@@ -24,7 +24,7 @@ INSTALLED = tuple(
         site.getusersitepackages(),
     )
 )
-#: Names of such folders, wherever a `.pth` file or the path of Python has put another.
+#: Names of such folders, if a `.pth` file or Python's path puts them elsewhere.
 PACKAGED = frozenset({"site-packages", "dist-packages"})
 
 #: Folders of bench: its package, and those beside it in a checkout.
@@ -32,14 +32,14 @@ BENCH = (
     Path(bench.__path__[0]),
     *(Path(place, room) for place in bench.__path__ for room in ("methods", "datasets", "leaderboard")),
 )
-#: When a file was changed, and anything of it, its size and its inode.
+#: Modification time, change time, size and inode of a file.
 Stamp = tuple[int, int, int, int]
-#: `bench.identity.used` puts a function of its own in the place of this one.
+#: `bench.identity.used` replaces this function by its own.
 _stat = os.stat
 
 
 def stamp_of(path: str | Path) -> Stamp | None:
-    """What tells one state of a file from another; None where there is no file."""
+    """The state of a file, which changes with it; None if there is no file."""
     with suppress(OSError, ValueError):
         status = _stat(path)
         return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
@@ -47,7 +47,7 @@ def stamp_of(path: str | Path) -> Stamp | None:
 
 
 def files_of(packages: Iterable[str]) -> Iterator[tuple[str, Stamp]]:
-    """All files of packages, and those beside a module that is no package, with what tells their states apart."""
+    """All files of packages, or those beside a module without a package, with their states."""
     for package in packages:
         path = source_file(package)
         alone = path is not None and path.name != "__init__.py"
@@ -70,13 +70,13 @@ def files_of(packages: Iterable[str]) -> Iterator[tuple[str, Stamp]]:
 
 @cache
 def is_installed(places: tuple[str, ...]) -> bool:
-    """Whether a module that lies at these places belongs to the interpreter or an installed package."""
+    """Whether a module at these locations belongs to the interpreter or an installed package."""
     paths = [Path(os.path.realpath(place)) for place in places if place not in {"built-in", "frozen"}]
     return not paths or bool(PACKAGED & set(paths[0].parts)) or any(paths[0].is_relative_to(at) for at in INSTALLED)
 
 
 def source_file(module: str) -> Path | None:
-    """The source file of a module, found without importing anything; None where there is none."""
+    """The source file of a module, found without importing anything; None if there is none."""
     parent, _, name = module.rpartition(".")
     if (loaded := sys.modules.get(module)) is not None:
         paths = [getattr(loaded, "__file__", None)]
@@ -85,13 +85,13 @@ def source_file(module: str) -> Path | None:
         paths = [os.path.join(folder, end) for folder in _folders(parent) for end in ends]
     else:
         paths = [getattr(_spec(module), "origin", None)]
-    # Whoever writes a module may put anything into its `__file__`.
+    # A module may set its `__file__` to anything.
     names = (str(path) for path in paths if isinstance(path, str | Path))
     return next((Path(name) for name in names if name.endswith(".py") and os.path.isfile(name)), None)
 
 
 def _folders(package: str) -> list[str]:
-    """The folders of a package. (`importlib.util.find_spec` would import those that it lies in.)"""
+    """The folders of a package. (`importlib.util.find_spec` would import its parent packages.)"""
     parent, _, name = package.rpartition(".")
     if (loaded := sys.modules.get(package)) is not None:
         return [*getattr(loaded, "__path__", ())]

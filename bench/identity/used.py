@@ -1,14 +1,14 @@
-"""What the code of a user has used: its modules, the files that it has read, and packages of others.
+"""What a user's code has used: its modules, the files that it has read, and other packages. Ids of results use it.
 
-What Python code leads to cannot be read from its text, so it is watched, as build systems watch a step (verifying
-traces: Mokhov, Mitchell & Peyton Jones 2018, "Build systems à la carte"). While a user's method is imported, built and
-asked, an audit hook sees each module that is executed and each file that is opened, and a wrapper of Python's import
-sees modules that had been loaded before. Each is noted for the file whose code asked for it: the nearest on the stack
-that is a user's. What a method has used is its own file and whatever that leads to.
+The text of Python code does not show what it uses, so it is watched, as build systems watch a step (verifying traces:
+Mokhov, Mitchell & Peyton Jones 2018, "Build systems à la carte"). While a user's method is imported, built and called,
+an audit hook sees each executed module and each opened file, and a wrapper of Python's import sees modules that were
+already loaded. Each is recorded for the file whose code requested it: the nearest user file on the stack. A method has
+used its own file and everything that follows from it.
 
-A file of a user's is one that belongs neither to bench nor to Python nor to an installed package; packages that are
-installed in place (`pip install -e`) are a user's. What a process cannot see: variables of the environment, the clock,
-the network, what a child process reads, and files that a compiled library opens by itself.
+A user's file is one that belongs to neither bench, nor Python, nor an installed package; packages installed in place
+(`pip install -e`) are the user's. A process cannot see environment variables, the clock, the network, what a child
+process reads, and files that a compiled library opens itself.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ from bench.base.records import Record
 from bench.identity.reach import Definition, bench_definitions, imports_of, tree_digest
 from bench.identity.sources import BENCH, INSTALLED, PACKAGED, Stamp, is_installed, stamp_of
 
-#: In place of a digest: there is no such file; there is one, and the code has asked no more than that.
+#: In place of a digest: the file does not exist; the file exists, and the code has checked no more than that.
 _ABSENT, _THERE = "absent", "there"
-#: Files that compiled libraries read themselves, after Python has asked whether they are there.
+#: Files that compiled libraries read themselves, after Python has checked that they exist.
 _BY_OTHERS = (
     *(".safetensors", ".bin", ".gguf", ".onnx", ".pt", ".pth", ".model", ".npy", ".npz", ".faiss", ".index"),
     *(".parquet", ".arrow", ".feather", ".h5", ".hdf5", ".db", ".sqlite", ".duckdb", ".so"),
 )
-#: Where the system has its files.
+#: The system's folders.
 _SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/usr/share", "/usr/lib", "/usr/local/lib")
 _READS = frozenset({"open", "os.listdir", "os.scandir", "sqlite3.connect", "ctypes.dlopen"})
-#: Events of what leads out of the process, and what that is called.
+#: Events that leave the process, and their names.
 _LEAVES = {
     **dict.fromkeys(("subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.fork"), "a child process"),
     **dict.fromkeys(("socket.connect", "socket.getaddrinfo"), "the network"),
 }
 _EVENTS = _READS | _LEAVES.keys() | {"exec", "os.rename"}
-#: Bytes of a module whose digest is remembered: to take a source apart takes long.
+#: Maximum bytes of a module whose digest is cached: parsing a module is slow.
 _LARGE = 1 << 12
 _NO_PACKAGES = sys.stdlib_module_names | {"bench"}
 _WRITES = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-#: Folders of a version control: code reads of them which version it is.
+#: Folders of version control: code reads them to find out its version.
 _HISTORIES = frozenset({".git", ".hg", ".svn"})
-#: What all paths of Python's own modules, and of installed packages, begin with or hold.
+#: Prefixes and parts of all paths of Python's own modules and of installed packages.
 _BEGIN = tuple(f"{place}{os.sep}" for place in INSTALLED)
 _HOLD = tuple(f"{os.sep}{name}{os.sep}" for name in PACKAGED)
 #: Files of `_Uses`.
@@ -70,9 +70,8 @@ class Used(Record):
     """What the code of a method has used.
 
     Attributes:
-        files: path, relative to the folder that holds the method's module or package -> digest: of the syntax tree of a
-            module, of the bytes of another file, of the names in a folder that was listed; `absent` of a file that was
-            asked for in vain.
+        files: path, relative to the folder of the method's module or package -> digest: of a module's syntax tree,
+            of another file's bytes, of the names in a listed folder; `absent` for a requested file that does not exist.
         packages: installed packages that the user's modules import -> version.
     """
 
@@ -80,23 +79,23 @@ class Used(Record):
     packages: dict[str, str]
 
     def digest(self) -> str:
-        """sha256 over all of it."""
+        """sha256 over everything."""
         return hashlib.sha256(repr((sorted(self.files.items()), sorted(self.packages.items()))).encode()).hexdigest()
 
     def includes(self, other: Used) -> bool:
-        """Whether all that another lists stands here, too, with the same digests and versions."""
+        """Whether it contains everything that another lists, with the same digests and versions."""
         return self.files.items() >= other.files.items() and self.packages.items() >= other.packages.items()
 
 
 @dataclass
 class _Uses:
-    """What the code of one file has asked for.
+    """What the code of one file has requested.
 
     Attributes:
-        files: path -> its state when it was last asked for: None where it was not there, a text where its digest is
-            known: this process has written it since, or the code has asked no more than whether it is there.
-        packages: of others, by the names under which they are imported.
-        imports: what imports have given, so that one inside a function is noted once.
+        files: path -> its state at the last request: None if it did not exist, a text if its digest is known
+            because this process has written it since, or the code only checked whether it exists.
+        packages: other packages, by the names under which they are imported.
+        imports: results of imports, so that one inside a function is recorded once.
     """
 
     files: _States = field(default_factory=dict)
@@ -106,12 +105,12 @@ class _Uses:
 
 @dataclass
 class _Watch:
-    """What is seen while somebody watches.
+    """The record of a watch.
 
     Attributes:
         written: files that the process wrote.
-        outside: what else a user's code has asked: names of variables, and what leads out of the process.
-        nobody: what was asked for by code that no file of a user's has called, as in a thread of a library.
+        outside: what else the user's code accessed: environment variables, and events that leave the process.
+        nobody: requests without a user's file on the stack, as in a thread of a library.
     """
 
     depth: int = 0
@@ -121,11 +120,11 @@ class _Watch:
 
 
 _uses: defaultdict[str, _Uses] = defaultdict(_Uses)
-#: Files whose modules were executed while somebody watched, so that all that they import is noted.
+#: Files whose modules were executed during a watch, so that all their imports are recorded.
 _executed: set[str] = set()
 #: Modules' files -> their state when they were executed, or first seen.
 _loaded: dict[str, Stamp | None] = {}
-#: (path, state) -> digest, of what was recorded before.
+#: (path, state) -> digest, of earlier records.
 _digests: dict[tuple[str, Stamp], str] = {}
 _watch = _Watch()
 _LOCK = threading.RLock()
@@ -133,13 +132,13 @@ _stat, _variable = os.stat, type(os.environ).__getitem__
 _import, _import_by_name = builtins.__import__, importlib._bootstrap._gcd_import  # type: ignore[attr-defined]
 
 
-# Whose a file is ----------------------------------------------------------------------------------------------------
+# Owners of files ----------------------------------------------------------------------------------------------------
 
 
 @functools.cache
 def _whose(file: str) -> Literal["bench", "user", "other"]:
-    """Whose code a file holds, by its name in a code object or a module."""
-    # By no function that is watched: it would ask whose it is.
+    """The owner of a file's code, by its name in a code object or a module."""
+    # Do not call a watched function here: it would ask for the owner again.
     if not os.path.isabs(file) or stamp_of(file) is None:
         return "other"
     path = Path(file)
@@ -149,19 +148,19 @@ def _whose(file: str) -> Literal["bench", "user", "other"]:
 
 
 def _file_of(module: str) -> str:
-    """The file of a loaded module; empty where it has none."""
+    """The file of a loaded module; empty if it has none."""
     file = getattr(sys.modules.get(module), "__file__", None)
     return os.path.abspath(file) if isinstance(file, str) else ""
 
 
 def user_file(module: str) -> str:
-    """The file of a loaded module of a user's; empty where it has none or is not a user's."""
+    """The file of a user's loaded module; empty if it has none or is not a user's."""
     file = _file_of(module)
     return file if file and _whose(file) == "user" else ""
 
 
 def _asking(frame: FrameType | None) -> tuple[_Uses | None, FrameType | None]:
-    """Where to note what a frame asks for, with the frame of the user's code; None where bench asks for itself."""
+    """Where to record a frame's requests, with the frame of the user's code; None if bench itself makes them."""
     while frame is not None:
         file = frame.f_code.co_filename
         whose = _whose(file)
@@ -174,7 +173,7 @@ def _asking(frame: FrameType | None) -> tuple[_Uses | None, FrameType | None]:
 
 
 def _pass_over(frame: FrameType | None, *modules: str) -> FrameType | None:
-    """The nearest frame on the stack whose code is of none of these modules."""
+    """The nearest frame on the stack whose code is in none of these modules."""
     while frame is not None and frame.f_globals.get("__name__") in modules:
         frame = frame.f_back
     return frame
@@ -185,7 +184,7 @@ def _pass_over(frame: FrameType | None, *modules: str) -> FrameType | None:
 
 @contextmanager
 def watch_use() -> Iterator[_Watch]:
-    """Note what users' code asks for in the block, by this thread or another."""
+    """Record what users' code requests in the block, in any thread."""
     _listen()
     with _LOCK:
         if not _watch.depth:
@@ -199,14 +198,14 @@ def watch_use() -> Iterator[_Watch]:
         with _LOCK:
             _watch.depth -= 1
             for owner, name, theirs, ours in () if _watch.depth else _WRAPPED:
-                # Whoever has put a wrapper of his own around one of ours keeps it: it passes on.
+                # Whoever has wrapped one of our wrappers keeps it: it passes calls on.
                 if getattr(owner, name) is ours:
                     setattr(owner, name, theirs)
 
 
 @functools.cache
 def _listen() -> None:
-    """Once: a hook of Python's cannot be taken out again."""
+    """Install the audit hook once: Python cannot remove it."""
     sys.addaudithook(_hook)
 
 
@@ -236,9 +235,9 @@ def _hook(event: str, given: tuple[Any, ...]) -> None:
 
 
 def _note(uses: _Uses, path: str, *, only_there: bool = False) -> str:
-    """Note that a file is asked for, in the state that it is in."""
+    """Record that a file is requested, in its current state."""
     path = os.path.abspath(path)
-    # Sources stand for compiled files. What a pipe or a device gave cannot be read again.
+    # Sources stand for compiled files. What a pipe or a device returned cannot be read again.
     with suppress(OSError, ValueError):
         kind = _stat(path).st_mode
         if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
@@ -253,7 +252,7 @@ def _note(uses: _Uses, path: str, *, only_there: bool = False) -> str:
 
 
 def _write(path: str) -> None:
-    """Note that the process writes a file: of one that was read before, the state until now is what was used."""
+    """Record that the process writes a file: if it was read before, its state until now was used."""
     path = os.path.abspath(path)
     for uses in list(_uses.values()):
         stamp = uses.files.get(path)
@@ -265,7 +264,7 @@ def _write(path: str) -> None:
 
 
 def _noted_stat(path: Any, *given: Any, **named: Any) -> os.stat_result:
-    """`os.stat`, by which code finds out whether a file is there."""
+    """`os.stat`, by which code checks whether a file exists."""
     status = None
     try:
         status = _stat(path, *given, **named)
@@ -286,7 +285,7 @@ def _noted_variable(self: Any, name: Any) -> Any:
 
 
 def _noted_import(find: Callable[..., Any], name: str, *given: Any, **named: Any) -> Any:
-    """`import name`, `from name import fromlist`, and `importlib.import_module(name)`, by what finds the module."""
+    """`import name`, `from name import fromlist`, and `importlib.import_module(name)`, around the real import."""
     asks = sys._getframe(1)
     takes = ("globals", "locals", "fromlist", "level") if find is _import else ("package", "level")
     said = dict(zip(takes, given, strict=False)) | named
@@ -305,7 +304,7 @@ def _noted_import(find: Callable[..., Any], name: str, *given: Any, **named: Any
 
 
 def _note_import(asks: FrameType, modules: list[str], name: str) -> None:
-    """Note what an import has given: modules, or none where there was none of this name."""
+    """Record the result of an import: modules, or none if no module has this name."""
     uses, frame = _asking(asks)
     if uses is None or (name, *modules) in uses.imports:
         return
@@ -315,7 +314,7 @@ def _note_import(asks: FrameType, modules: list[str], name: str) -> None:
         _note_module(uses, module, direct=direct)
     late = frame is not None and frame.f_code.co_name != "<module>"
     if direct and frame is not None and (not modules or (late and not user_file(modules[0]))):
-        # A module of this name that comes would be imported in its place.
+        # A module of this name that appears later would be imported instead.
         for place in sys.path:
             folder = os.path.abspath(place)
             if frame.f_code.co_filename.startswith(folder + os.sep) and not is_installed((folder,)):
@@ -325,7 +324,7 @@ def _note_import(asks: FrameType, modules: list[str], name: str) -> None:
 
 
 def _note_module(uses: _Uses, name: str, *, direct: bool) -> None:
-    """Note a module that is loaded, and the packages that it lies in."""
+    """Record a loaded module and its parent packages."""
     while name:
         file = _file_of(name)
         if user_file(name):
@@ -336,7 +335,7 @@ def _note_module(uses: _Uses, name: str, *, direct: bool) -> None:
         name = name.rpartition(".")[0]
 
 
-#: What is wrapped while somebody watches: owner, name, what was there, and what takes its place.
+#: Functions that are wrapped during a watch: owner, name, original, replacement.
 _WRAPPED: tuple[tuple[Any, str, Any, Any], ...] = (
     (builtins, "__import__", _import, functools.partial(_noted_import, _import)),
     (importlib._bootstrap, "_gcd_import", _import_by_name, functools.partial(_noted_import, _import_by_name)),
@@ -345,18 +344,18 @@ _WRAPPED: tuple[tuple[Any, str, Any, Any], ...] = (
 )
 
 
-# What was used --------------------------------------------------------------------------------------------------------
+# Result of a watch --------------------------------------------------------------------------------------------------
 
 
 def use_of(modules: Iterable[str], named: Iterable[str] = ()) -> Used:
-    """What modules of a user's have used so far in this process.
+    """What a user's modules have used so far in this process.
 
     Args:
-        modules: names of loaded modules; the first says what paths are relative to.
+        modules: names of loaded modules; paths are relative to the first.
         named: files that the method's parameters name.
 
     Raises:
-        UsageError: a file was edited after this process had read it, so that what ran is not what the file says.
+        UsageError: a file was edited after this process had read it, so its content is not what ran.
     """
     modules = list(modules)
     base = base_of(modules[0])
@@ -365,11 +364,11 @@ def use_of(modules: Iterable[str], named: Iterable[str] = ()) -> Used:
     for name in modules:
         _note_module(own, name, direct=True)
         file = _file_of(name)
-        # Of a package that is not installed as one, its file is all that is known.
+        # A package that is not installed as one is known only by its file.
         if not user_file(name) and not (file and versions_of([name.partition(".")[0]])):
             if not os.path.isfile(file):
                 raise UsageError(
-                    "the code of the method cannot be read, so that no result could be identified by it "
+                    "the code of the method cannot be read, so it cannot identify a result "
                     f"({name} has no source file); save it in a .py file."
                 )
             own.files[file] = _loaded.setdefault(file, stamp_of(file))
@@ -386,7 +385,7 @@ def use_of(modules: Iterable[str], named: Iterable[str] = ()) -> Used:
     digests = {}
     for path, state in found.items():
         place = Path(path)
-        # Of the hub's models, it is the commit that a name stands for that counts.
+        # For models of the Hub, the commit behind a name counts.
         told = place.is_relative_to(hub) and place.parent.name != "refs"
         if not told and not any(map(place.is_relative_to, elsewhere)) and _HISTORIES.isdisjoint(place.parts):
             digests[os.path.relpath(path, base)] = _digest_then(path, state)
@@ -401,7 +400,7 @@ def _take(uses: _Uses, found: _States) -> list[str]:
 
 
 def _digest_then(path: str, state: Stamp | str | None) -> str:
-    """The digest of a file as it was when it was asked for."""
+    """The digest of a file at the time of the request."""
     if not isinstance(state, tuple):
         return state or _ABSENT
     digest = digest_of(path)
@@ -416,7 +415,7 @@ def _digest_then(path: str, state: Stamp | str | None) -> str:
 
 
 def count_used(used: Used, module: str) -> None:
-    """Count what an earlier process has used as used in this one."""
+    """Add what an earlier process has used to this one."""
     base = base_of(module)
     for path, digest in used.files.items():
         _watch.nobody.files.setdefault(os.path.normpath(os.path.join(base, path)), digest)
@@ -424,12 +423,12 @@ def count_used(used: Used, module: str) -> None:
 
 
 def times_noted() -> int:
-    """A number that grows with each file that is noted for the first time."""
+    """A number that grows with each newly recorded file."""
     return sum(len(uses.files) for uses in [*_uses.values(), _watch.nobody])
 
 
 def used_now(used: Used, module: str) -> Used:
-    """The same files and packages as they are now; `module` says what paths are relative to."""
+    """The same files and packages in their current state; paths are relative to `module`."""
     base = base_of(module)
     files = {}
     for path, digest in used.files.items():
@@ -439,11 +438,11 @@ def used_now(used: Used, module: str) -> Used:
 
 
 def definitions_used(used: Used, modules: list[str]) -> tuple[list[Definition], set[str]]:
-    """The definitions of bench that users' modules use, and all words in them that may name members of these.
+    """The definitions of bench that users' modules use, and all words in them that may name their members.
 
     Args:
         used: what they have used.
-        modules: those of the method; the first says what paths are relative to.
+        modules: those of the method; paths are relative to the first.
     """
     base, roots, words = base_of(modules[0]), list[Definition](), set[str]()
     files = [os.path.normpath(os.path.join(base, path)) for path in used.files]
@@ -457,14 +456,14 @@ def definitions_used(used: Used, modules: list[str]) -> tuple[list[Definition], 
 
 
 def base_of(module: str) -> str:
-    """The folder that the package of a module, or the module itself, lies in."""
+    """The folder that contains the package of a module, or the module itself."""
     file = Path(_file_of(module))
     depth = module.count(".") + (file.name == "__init__.py")
     return str(file.parents[depth]) if depth < len(file.parents) else str(file.parent)
 
 
 def digest_of(path: str) -> str:
-    """What tells one state of a file from another (see `Used.files`)."""
+    """The state of a file, which changes with it (see `Used.files`)."""
     with suppress(OSError, ValueError):
         status = _stat(path)
         if stat.S_ISDIR(status.st_mode):
@@ -477,7 +476,7 @@ def digest_of(path: str) -> str:
 
 
 def _stated(path: str) -> _Uses:
-    """What a module imports by its text, where it was loaded before anybody watched."""
+    """What a module imports according to its text, if it was loaded before the watch."""
     uses = _uses.get(path, _Uses())
     uses = _Uses(dict(uses.files), set(uses.packages))
     name = next((name for name in list(sys.modules) if _file_of(name) == path), "") if path.endswith(".py") else ""
@@ -488,8 +487,8 @@ def _stated(path: str) -> _Uses:
 
 
 def _elsewhere(base: str) -> list[Path]:
-    """Folders whose files are told otherwise, or change no ranking."""
+    """Folders whose files are recorded in another way, or cannot change a ranking."""
     places = [*map(Path, _SYSTEM), cache_folder(), results_folder().absolute(), *BENCH]
-    # What compilers and libraries leave there is of this run.
+    # What compilers and libraries leave there belongs to this run.
     temporary = Path(tempfile.gettempdir())
     return places if Path(base).is_relative_to(temporary) else [*places, temporary]

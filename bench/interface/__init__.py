@@ -1,4 +1,4 @@
-"""The protocol: what a method is, what it may see, and what it must return."""
+"""The method interface: what a method is, what it may see, and what it must return. Runs and methods use it."""
 
 from bench.interface.explanation import Case, Contribution, Explanation, Reason
 from bench.interface.method import (

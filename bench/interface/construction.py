@@ -1,9 +1,9 @@
-"""What a method is to the person who tries it: made with its parameters, fitted to a dataset, asked for a text.
+"""Using a method by hand: make it with parameters, fit it to a dataset, search with a text. `Method` derives from it.
 
     BM25(k1=1.5).fit("starter").search("find a contact in the address book", k=5)
 
-The harness knows nothing of it: it makes a method from parameters and a context, and calls `fit`, `index` and `rank`.
-Nothing here changes a ranking, so nothing here takes part in a method's identity (`bench.results.code_versions`).
+The harness does not use this: it makes a method from parameters and a context, and calls `fit`, `index` and `rank`.
+Nothing here changes a ranking, so nothing here is part of a method's identity (`bench.results.code_versions`).
 """
 
 from __future__ import annotations
@@ -17,33 +17,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-import bench
 from bench.base.errors import UsageError
 from bench.base.spec import Spec, format_value
 from bench.base.text import one_line
-from bench.data.dataset import Dataset
 from bench.interface.ranking import Ranking, ToolSets
 from bench.interface.scope import keep_sets_in_scope, rank_in_scope
-from bench.interface.views import History, Library, Queries
+from bench.interface.views import Library, Queries
 
-if TYPE_CHECKING:
-    from bench.interface.method import Context
-
-#: Longest text of one method in a line.
+#: Maximum characters of one method in a line.
 _MOST_SHOWN = 200
 
 
 class ByKeywords(ABCMeta):
-    """The class of the classes of methods: calling one with keywords checks the parameters and gives a method.
+    """The metaclass of methods: calling a class with keywords checks the parameters and returns a method.
 
-    `BM25(k1=1.5)` is what `bench.build_method(BM25, k1=1.5)` is. A call that fits the method's `__init__` is left as
-    Python has it: the harness's, with parameters and a context, and those of authors who wrote another.
+    `BM25(k1=1.5)` equals `bench.build_method(BM25, k1=1.5)`. A call that matches the method's `__init__` is unchanged:
+    the harness's, with parameters and a context, and those of authors who wrote another one.
     """
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **more: Any) -> None:
         super().__init__(name, bases, namespace, **more)
-        # On the class, whatever an author writes: `fit(data)` works for methods that learn, too, and every method
-        # gives a query only tools that it may see.
+        # On the class, whatever an author writes: `fit(data)` also works for methods that learn, and every method
+        # returns only tools that a query may see.
         for name_of, wrap in (("fit", _accept_dataset), ("rank", _within_scope), ("recommend", _within_scope_sets)):
             written = namespace.get(name_of)
             if inspect.isfunction(written):
@@ -52,12 +47,14 @@ class ByKeywords(ABCMeta):
     def __call__(cls, *arguments: Any, **parameters: Any) -> Any:
         if arguments or _fits(cls, parameters):
             return super().__call__(*arguments, **parameters)
-        # By the public face of bench: names and the registry lie above this room.
-        return bench.build_method(cls, **parameters)
+        # By name: the registry is above this room.
+        from bench.base.plugins import function
+
+        return function("build-method", "a method cannot be made by keywords")(cls, **parameters)
 
 
 def _fits(kind: Any, given: Mapping[str, Any]) -> bool:
-    """Whether the constructor of a class takes these keywords: then they are its own, and no parameters."""
+    """Whether the constructor of a class takes these keywords, so that they are not parameters."""
     try:
         inspect.signature(kind.__init__).bind(None, **given)
     except TypeError:
@@ -66,19 +63,22 @@ def _fits(kind: Any, given: Mapping[str, Any]) -> bool:
 
 
 def _accept_dataset(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """An author's `fit`, which takes a dataset besides past queries."""
+    """An author's `fit`, which also takes a dataset in place of past queries."""
 
     @functools.wraps(fit)
     def fit_to(self: Usable, history: Any, *arguments: Any, **named: Any) -> Any:
+        from bench.base.plugins import function
+        from bench.data.dataset import Dataset
+
         if isinstance(history, str | Dataset):
-            return _fit_to_dataset(self, history)
+            return function("fit-method", "a method cannot be fitted to a dataset")(self, history)
         return fit(self, history, *arguments, **named)
 
     return fit_to
 
 
 def _within_scope(rank: Callable[..., Ranking]) -> Callable[..., Ranking]:
-    """An author's `rank`, which gives a query only tools that it may see."""
+    """An author's `rank`, limited to tools that each query may see."""
 
     @functools.wraps(rank)
     def rank_within(self: Usable, queries: Queries, depth: int) -> Ranking:
@@ -94,7 +94,7 @@ def _within_scope(rank: Callable[..., Ranking]) -> Callable[..., Ranking]:
 
 
 def _within_scope_sets(recommend: Callable[..., ToolSets]) -> Callable[..., ToolSets]:
-    """An author's `recommend`, which gives a query only tools that it may see."""
+    """An author's `recommend`, limited to tools that each query may see."""
 
     @functools.wraps(recommend)
     def recommend_within(self: Usable, queries: Queries) -> ToolSets:
@@ -104,42 +104,19 @@ def _within_scope_sets(recommend: Callable[..., ToolSets]) -> Callable[..., Tool
     return recommend_within
 
 
-def _fit_to_dataset(method: Usable, data: str | Dataset) -> Usable:
-    """Learn from the past queries of a dataset as a run does, and index its library."""
-    from bench.interface.method import Method  # it derives from what stands here
-    from bench.interface.parts import is_oracle, needs_history, preflight
-
-    assert isinstance(method, Method)
-    dataset = bench.load_dataset(data) if isinstance(data, str) else data
-    library = Library.of(dataset, dataset.card.template)
-    history = History.of(dataset, library, dataset.rows(dataset.card.split))
-    if is_oracle(method):
-        raise UsageError(
-            f"{method} is shown the gold of the queries, so that it can only be run: bench.run({method!r})."
-        )
-    if needs_history(method) and not history.gold.counts.any():
-        raise UsageError(f"{method} needs past queries, and {dataset.spec} has none.")
-    preflight(method, library, history)
-    if len(history):
-        method.fit(history)
-    method.index(library)
-    method._searched = library
-    return method
-
-
 class Usable(metaclass=ByKeywords):
-    """What people do with a method; `Method` derives from it."""
+    """The methods of `Method` for use by hand."""
 
     name: str = ""
-    #: The library that `fit(data)` has indexed.
+    #: The library indexed by `fit(data)`.
     _searched: Library | None = None
 
     if TYPE_CHECKING:
         parameters: Any
-        context: Context
+        context: Any
 
-        # Keywords are taken by `ByKeywords.__call__`, which mypy does not ask.
-        def __init__(self, parameters: Any = ..., context: Context = ..., **named: Any) -> None: ...
+        # `ByKeywords.__call__` takes the keywords, which mypy does not see.
+        def __init__(self, parameters: Any = ..., context: Any = ..., **named: Any) -> None: ...
         @property
         def spec(self) -> Spec: ...
         def fit(self, history: Any) -> Any: ...
@@ -148,7 +125,7 @@ class Usable(metaclass=ByKeywords):
 
     else:
 
-        def __init__(self, parameters: Any, context: Context) -> None:
+        def __init__(self, parameters: Any, context: Any) -> None:
             self.parameters = parameters
             self.context = context
 
@@ -157,13 +134,13 @@ class Usable(metaclass=ByKeywords):
 
         Args:
             text: a request.
-            k: how many tools at most.
+            k: maximum number of tools.
 
         Returns:
-            Pairs of a tool's id and its score, best first; the score is None if the method gives none.
+            Pairs of a tool's id and its score, best first; the score is None if the method returns none.
 
         Raises:
-            UsageError: nothing was indexed, text is no string, or k is no whole number of 1 or more.
+            UsageError: nothing was indexed, text is not a string, or k is not a whole number of 1 or more.
 
         Examples:
             >>> from bench.methods.bm25 import BM25
@@ -185,7 +162,7 @@ class Usable(metaclass=ByKeywords):
         return ranked_tools
 
     def __str__(self) -> str:
-        """The spec; `bench.build_method` makes the method again from it."""
+        """The spec, from which `bench.build_method` makes the method again."""
         return str(self.spec) if self.name else type(self).__name__
 
     def __repr__(self) -> str:

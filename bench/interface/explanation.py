@@ -1,7 +1,7 @@
-"""How a method explains its answer to one query: the case it is asked about, and the reasons it gives.
+"""How a method explains its answer to one query: the case to explain, and the reasons it gives.
 
-A method overrides `Method.explain`. `bench explain` shows the reasons next to the stored ranks and scores, and only if
-they agree with what the method answers:
+A method overrides `Method.explain`. `bench explain` shows the reasons next to the stored ranks and scores, but only if
+they agree with the method's answer:
 
     def explain(self, case):
         counts = {tool: float(self.loudness[tool]) for tool in case.tools}
@@ -29,7 +29,7 @@ from bench.show.numbers import score
 #: A value in a column that an explanation adds to the table of tools.
 Cell = str | int | float | bool | None
 
-#: Stored scores went through single precision, and embeddings differ in their last bits from batch to batch.
+#: Tolerance: stored scores went through single precision, and embeddings differ in their last bits between batches.
 _TOLERANCE = 1e-5
 
 
@@ -38,8 +38,8 @@ class Contribution:
     """One term of a tool's score: a shared word, a neighbour in the graph, a past query.
 
     Attributes:
-        name: what it is, as it is printed in a list.
-        value: what it adds to the score.
+        name: its name in a list.
+        value: its part of the score.
     """
 
     name: str
@@ -48,14 +48,14 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why one tool has its rank.
+    """Why a tool has its rank.
 
     Attributes:
-        score: the score that the explanation arrives at, which must be the method's; None where it only lists facts.
-        parts: terms that sum to the score, the greatest first; empty where the score is no sum.
+        score: the score from the explanation, which must equal the method's; None if it only lists facts.
+        parts: terms that sum to the score, greatest first; empty if the score is not a sum.
         cells: the values of the explanation's columns.
-        note: what else there is to say.
-        because: for gold tools alone: why the tool does not rank higher, in words.
+        note: a further remark.
+        because: for gold tools: why the tool does not rank higher, in words.
     """
 
     score: float | None = None
@@ -67,7 +67,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Position:
-    """A tool's rank from 1 (None: not in the ranking) and its score (None: the method gives none)."""
+    """A tool's rank from 1 (None: not in the ranking) and its score (None: the method returns none)."""
 
     rank: int | None
     score: float | None = None
@@ -78,12 +78,12 @@ class Explanation:
     """Why the tools of a case have their ranks.
 
     Attributes:
-        title: what the parts and notes are.
+        title: title of the parts and notes.
         columns: names of the values that every reason has.
-        reasons: tool code -> reason; one for each tool of the case, or none.
-        order: the tools of the case in the order that the explanation arrives at; None where scores give it.
+        reasons: tool code -> reason; for every tool of the case, or empty.
+        order: the tools of the case in the order of the explanation; None if scores give the order.
         notes: sentences about the query as a whole.
-        bases: answers of the methods this one is built on (`Case.answer`).
+        bases: answers of the methods that this one is built on (`Case.answer`).
     """
 
     title: str = ""
@@ -100,7 +100,7 @@ class ExplainedAnswer:
 
     Attributes:
         label: the method's spec.
-        positions: tool code -> its position when the method ranks the whole library.
+        positions: tool code -> its position in the method's ranking of the whole library.
         explanation: why.
     """
 
@@ -110,7 +110,7 @@ class ExplainedAnswer:
 
 
 class Explainable(Protocol):
-    """The part of a method that an explanation uses."""
+    """The part of a method that explanations use."""
 
     name: str
 
@@ -127,11 +127,11 @@ class Case:
     """One query, and the tools whose ranks are to be explained.
 
     Attributes:
-        library, history: what the method was given.
-        query: the query, alone.
+        library, history: the method's input.
+        query: the query as a batch of one.
         gold: its gold tools.
-        tools: the codes that are shown, distinct, best first; gold tools that were not ranked come last.
-        rivals: gold tool -> the best tool above it that is not gold; gold tools that have none are missing.
+        tools: the displayed codes, distinct, best first; unranked gold tools come last.
+        rivals: gold tool -> the best other tool above it; gold tools without one are missing.
     """
 
     library: Library
@@ -147,19 +147,19 @@ class Case:
         return self.query.texts[0]
 
     def id_of(self, tool: int) -> str:
-        """What a tool is called in a sentence."""
+        """The name of a tool in a sentence."""
         return name_with_id(self.library.tools[tool])
 
     def in_order(self, ranked: Iterable[int]) -> tuple[int, ...]:
-        """The tools that are shown, in the order of a ranking; those that it lacks come last."""
+        """The displayed tools in the order of a ranking; tools outside it come last."""
         place = {int(tool): number for number, tool in enumerate(ranked)}
         return tuple(sorted(self.tools, key=lambda tool: place.get(tool, len(self.library))))
 
     def answer(self, method: Explainable) -> ExplainedAnswer:
-        """A method's answer to this case, with its explanation where that agrees with the answer.
+        """A method's answer to this case, with its explanation if it agrees with the answer.
 
         Args:
-            method: fitted and indexed; a method built on others asks the ones that it holds.
+            method: fitted and indexed; a method built on others passes those that it contains.
 
         Raises:
             Violation: the method's ranking breaks the protocol.
@@ -169,31 +169,31 @@ class Case:
         positions = positions_of(ranking, self.tools)
         explanation = method.explain(self)
         if explanation is None:
-            note = f"How {method.name} ranks is not taken apart here: ranks and scores alone."
+            note = f"{method.name} does not explain its ranking: ranks and scores only."
             return ExplainedAnswer(str(method.spec), positions, Explanation(notes=(note,)))
         fault = _form_fault(explanation, self.tools) or _contradiction(explanation, positions)
         if fault:
-            note = f"What is known of how {method.name} scores {fault}: ranks and scores alone."
+            note = f"The explanation of {method.name} {fault}: ranks and scores only."
             bases = explanation.bases if isinstance(explanation, Explanation) else ()
             explanation = Explanation(notes=(note,), bases=bases)
         return ExplainedAnswer(str(method.spec), positions, explanation)
 
 
 def _form_fault(explanation: object, tools: Sequence[int]) -> str:
-    """What is wrong with the form of an explanation; empty when nothing is."""
+    """What is wrong with the form of an explanation; empty if nothing is."""
     if not isinstance(explanation, Explanation):
-        return f"is a {type(explanation).__name__} and no Explanation"
+        return f"is a {type(explanation).__name__} and not an Explanation"
     if explanation.reasons and set(explanation.reasons) != set(tools):
-        return "has not one reason for each tool that is shown"
+        return "does not have one reason for each tool"
     if any(len(reason.cells) != len(explanation.columns) for reason in explanation.reasons.values()):
-        return "has not one value for each of its columns"
+        return "does not have one value for each column"
     if explanation.order is not None and set(explanation.order) != set(tools):
-        return "has not each tool that is shown in its order"
+        return "does not order all tools"
     return ""
 
 
 def _contradiction(explanation: Explanation, positions: Mapping[int, Position]) -> str:
-    """How an explanation disagrees with the scores, or the order, that the method gives; empty where it agrees."""
+    """How an explanation disagrees with the method's scores or order; empty if it agrees."""
     fault = "does not add up to its scores"
     if explanation.order is not None:
         ranks = [positions[tool].rank for tool in explanation.order]
@@ -205,14 +205,14 @@ def _contradiction(explanation: Explanation, positions: Mapping[int, Position]) 
 
 
 def agrees(position: Position, score: float | None) -> bool:
-    """Whether a score is the position's, up to rounding; a score that is missing on either side agrees."""
+    """Whether a score equals the position's up to rounding; a missing score agrees with any."""
     if position.score is None or score is None:
         return True
     return abs(position.score - score) <= _TOLERANCE * max(1.0, abs(position.score))
 
 
 def name_with_id(tool: Tool) -> str:
-    """A tool's id; with its name where the id is only a number."""
+    """A tool's id, with its name if the id is only a number."""
     return tool.tool_id if any(map(str.isalpha, tool.tool_id)) else f"{tool.tool_id} {tool.name}".strip()
 
 
@@ -237,13 +237,13 @@ def positions_of(ranking: Ranking, tools: Iterable[int]) -> dict[int, Position]:
 def parts_of_sum(
     names: Sequence[str], values: NDArray[np.float64], shown: NDArray[np.bool_]
 ) -> tuple[Contribution, ...]:
-    """The parts that `shown` is true for, the greatest first; equals in the order given."""
+    """The parts for which `shown` is true, greatest first; equal ones in the given order."""
     order = np.argsort(-np.abs(values), kind="stable")
     return tuple(Contribution(names[i], float(values[i])) for i in order if shown[i])
 
 
 def excerpt(text: str, most: int = 60) -> str:
-    """The beginning of a text, in one line."""
+    """The beginning of a text, on one line."""
     plain = " ".join(text.split())
     return plain if len(plain) <= most else plain[: most - 1].rstrip() + "…"
 
@@ -259,7 +259,7 @@ def list_parts(parts: Iterable[Contribution], most: int = 3) -> str:
 
 
 def differing(reason: Reason, others: Reason) -> list[Contribution]:
-    """What others' parts add that one's own do not, the greatest difference first; parts are matched by name."""
+    """What others' parts add that one's own do not, greatest difference first; parts are matched by name."""
     mine = {part.name: part.value for part in reason.parts}
     gaps = [Contribution(part.name, part.value - mine.get(part.name, 0.0)) for part in others.parts]
     return sorted((gap for gap in gaps if gap.value > 1e-9), key=lambda gap: -gap.value)

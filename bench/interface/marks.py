@@ -1,16 +1,16 @@
-"""Marks of results that one room gives and another looks for, by their texts."""
+"""Texts of marks that one room sets and another one looks for."""
 
-#: The method asks a service of which no version is given.
+#: The method calls a service without a known version.
 REMOTE = "remote"
-#: Answers of a run that was broken off were kept, of a service of which no version is given.
+#: Answers of an interrupted run were kept, from a service without a known version.
 RESUMED = "resumed"
-#: What was asked has its own catalogue: the tools of the dataset were not sent to it, or it did not read them.
+#: The service has its own catalogue: the dataset's tools were not sent to it, or it did not read them.
 OWN_CATALOGUE = "own catalogue"
-#: Whether what was asked has read the tools of the dataset cannot be found out here.
+#: It cannot be determined here whether the service has read the dataset's tools.
 CATALOGUE_NOT_KNOWN = "catalogue not known"
 #: Names that the library lacks were left out of answers (`unknown=drop`).
 NAMES_DROPPED = "names dropped"
-#: Queries that were asked twice were answered differently.
+#: Queries that were asked twice got different answers.
 FLAKY = "flaky"
 #: All queries got the same answer.
 ALL_ALIKE = "all alike"

@@ -1,4 +1,4 @@
-"""The method interface, and the capabilities that let methods wrap other methods.
+"""The method interface, and the capabilities through which methods wrap other methods.
 
 A method is one class in one file:
 
@@ -34,19 +34,19 @@ Similarity = Literal["cosine", "dot", "l1", "l2"]
 
 
 class Part(Protocol):
-    """What a method is built of: another method, or a model (an encoder, a cross-encoder, a language model, a graph).
+    """A part of a method: another method, or a model (an encoder, a cross-encoder, a language model, a graph).
 
-    A model may also have what a method has to tell the harness: `needs_history`, `needs_llm`, `has_chance`, `marks()`,
-    `facts()`, and `preflight()`, which is called without arguments.
+    A model may also define what a method tells the harness: `needs_history`, `needs_llm`, `has_chance`, `marks()`,
+    `facts()`, and `preflight()` without arguments.
     """
 
     @property
     def name(self) -> str:
-        """What people call it; it tells the facts of two parts apart."""
+        """Its name, which distinguishes the facts of two parts."""
         ...
 
     def revisions(self) -> dict[str, str]:
-        """Names and content hashes of every model or file it depends on."""
+        """Names and content hashes of every model or file that it depends on."""
         ...
 
 
@@ -54,15 +54,15 @@ P = TypeVar("P", bound=Part)
 
 
 class Context:
-    """What the harness lends a method.
+    """What the harness provides to a method.
 
     Args:
-        build: makes a method from its spec.
-        progress: where long work reports to.
+        build: builds a method from its spec.
+        progress: receives the progress of long work.
 
     Attributes:
-        progress: as given.
-        parts: what the method that has this context is built of, in the order in which it was declared.
+        progress: as passed.
+        parts: the parts of the method with this context, in order of declaration.
     """
 
     def __init__(self, build: Callable[[Spec], Method], progress: Progress = QUIET) -> None:
@@ -72,9 +72,9 @@ class Context:
         self.parts: list[Part] = []
 
     def build(self, spec: Spec) -> Method:
-        """Another method, for methods built on others (`base=dense`).
+        """Build another method, for methods based on others (`base=dense`).
 
-        What is built while the method is being made is a part of it. What it builds later is for work of its own, such
+        A method built while this one is being made becomes a part of it. One built later is for work of its own, such
         as learning a threshold on held-out queries, and must not be kept.
         """
         method = self._build(spec)
@@ -83,63 +83,64 @@ class Context:
         return method
 
     def include(self, part: Part) -> None:
-        """Declare a part; a part is declared once, however often it is named.
+        """Declare a part; repeated declarations count once.
 
         Raises:
-            RuntimeError: the method is made already, and its identity with it.
+            RuntimeError: the method is already made, and its identity fixed.
         """
         if any(part is known for known in self.parts):
             return
         if self._closed:
-            raise RuntimeError("a method includes its parts in __init__; this one is made already")
+            raise RuntimeError("a method includes its parts in __init__; this one is already made")
         self.parts.append(part)
 
     def close(self) -> None:
-        """The method is made: what it is built of does not change any more."""
+        """Mark the method as made: its parts no longer change."""
         self._closed = True
 
 
 class Method(Usable):
     """A tool retriever. The runner calls `fit` (if there is history), `index`, then `rank` in batches.
 
-    To try one, give its parameters as keywords: `BM25(k1=1.5).fit("starter").search("book a flight", k=5)`. `fit` takes
-    a dataset, or the name of one, besides the past queries that the runner gives; it then learns from the dataset's
-    past queries, indexes its tools and returns the method. The method prints as its spec, and `bench.run` takes it.
+    To try one, pass its parameters as keywords: `BM25(k1=1.5).fit("starter").search("book a flight", k=5)`. Besides
+    past queries, `fit` takes a dataset or its name; it then learns from the dataset's past queries, indexes its tools
+    and returns the method. The method prints as its spec, and `bench.run` accepts it.
 
-    A method keeps nothing between datasets: the runner makes a new instance for each. `rank` must give
-    the same answer for a query whatever else is in the batch, and the first k of a deeper ranking must be
-    the ranking of depth k; `bench check method NAME` tests it.
+    A method keeps nothing between datasets: the runner makes a new instance for each. `rank` must give the same answer
+    for a query whatever else is in the batch, and the first k of a deeper ranking must be the ranking of depth k;
+    `bench check method NAME` tests both.
     """
 
     Parameters: ClassVar[type[ParameterSet]] = ParameterSet
-    #: Queries a call of `rank` gets at most; also how much work a crash can cost.
+    #: Maximum queries per call of `rank`; also the work that a crash can cost.
     batch_size: ClassVar[int] = 64
-    #: True when the method is of no use without past queries; the runner then refuses datasets that have none. What a
-    #: part needs, the method needs: it does not say so again.
+    #: True if the method is useless without past queries; the runner then refuses datasets without any. The needs of
+    #: parts are added automatically.
     needs_history: bool = False
-    #: True when the method itself calls a language model or another paid service; as above.
+    #: True if the method itself calls a language model or another paid service; parts are added automatically.
     needs_llm: bool = False
-    #: True when the method itself draws at random, by a seed or not; as above. A language model has chance in any case,
-    #: also at temperature 0. `--repeats` runs a method with chance several times: see `bench.base.config.repeat_seed`.
+    #: True if the method itself draws at random, with or without a seed; parts are added automatically. A language
+    #: model is always nondeterministic, even at temperature 0. `--repeats` runs such methods several times: see
+    #: `bench.base.config.repeat_seed`.
     has_chance: bool = False
-    #: True for a method that looks at no query: what all others must beat. It is shown with the others' tests, and does
-    #: not compete with them (`bench.stats.ranking`).
+    #: True for a method that ignores the query: a lower bound for all others. It is shown with the others' tests, but
+    #: does not compete with them (`bench.stats.ranking`).
     is_floor: ClassVar[bool] = False
 
     name: str = ""
 
     def include(self, part: P) -> P:
-        """Declare what the method is built of, in `__init__`: `self._scorer = self.include(CrossEncoder(...))`.
+        """Declare a part in `__init__`: `self._scorer = self.include(CrossEncoder(...))`.
 
-        Methods that `context.build` gives are declared by that. The harness asks every part for its model revisions,
-        needs, marks and facts, checks it before a run, and makes it part of the method's identity.
+        Methods from `context.build` are declared automatically. The harness asks every part for its model revisions,
+        needs, marks and facts, checks it before a run, and adds it to the method's identity.
         """
         self.context.include(part)
         return part
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What the method is built of, without the parts of those parts."""
+        """The direct parts of the method."""
         return tuple(self.context.parts)
 
     @property
@@ -149,21 +150,21 @@ class Method(Usable):
 
     @property
     def full_spec(self) -> Spec:
-        """The spec with every parameter spelt out."""
+        """The spec with every parameter spelled out."""
         return full_spec(self.name, self.parameters)
 
     def revisions(self) -> dict[str, str]:
-        """Names and content hashes of every model or file the ranking depends on, but those of its parts."""
+        """Names and content hashes of every model or file the ranking depends on, except those of its parts."""
         return {}
 
     def preflight(self, library: Library, history: History) -> None:
-        """Raise a `BenchError` now if the run cannot work; called before anything expensive. Its parts come first."""
+        """Raise a `BenchError` if the run cannot work; called before anything expensive. Parts are checked first."""
         return
 
     def fit(self, history: Any) -> Any:
         """Learn from past queries, a `History`. Called once, before `index`.
 
-        Given a dataset or the name of one instead: learn from its past queries, index its tools, return the method.
+        With a dataset or its name instead: learn from its past queries, index its tools, and return the method.
         """
         return
 
@@ -173,42 +174,42 @@ class Method(Usable):
 
     @abstractmethod
     def rank(self, queries: Queries, depth: int) -> Ranking:
-        """At most `depth` tools for each query, best first."""
+        """Return at most `depth` tools per query, best first."""
 
     def marks(self) -> dict[str, str]:
-        """What must be on the method's row in every table: a short mark -> one sentence.
+        """Marks on the method's row in every table: short mark -> one sentence.
 
         For example, that rules replace a language model. Marks of its parts are added.
         """
         return {}
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        """What a reader of the result should know: edges of the graph, texts taken from the cache, ...
+        """What readers of the result should know: edges of the graph, texts from the cache, and so on.
 
-        Its parts are asked too; theirs get the part's name in front where a key is taken (`dense.texts_encoded`).
+        Facts of parts are added, with the part's name in front if a key is taken (`dense.texts_encoded`).
         """
         return {}
 
     def explain(self, case: Case) -> Explanation | None:
-        """Why the tools of a case have their ranks; None where the method does not say. Called when it can rank.
+        """Why the tools of a case have their ranks; None without an explanation. Called when the method can rank.
 
-        `bench explain` shows it only where its scores, or its order, are those of `rank`.
+        `bench explain` shows it only if its scores, or its order, agree with `rank`.
         """
         return None
 
 
 class OracleMethod(Method):
-    """A method that is shown the gold, as an upper bound. Marked on every row, and never ranked among methods."""
+    """A method that sees the gold, as an upper bound. It is marked on every row and never ranked among methods."""
 
     @abstractmethod
     def reveal(self, gold: Gold) -> None:
-        """Receive the gold of the queries that will be asked; row i is that of `Queries.rows` i."""
+        """Receive the gold of the queries to be asked; row i is that of `Queries.rows` i."""
 
 
 @runtime_checkable
 class RecommendingMethod(Protocol):
-    """A method that also decides how many tools to recommend: it returns tool sets as well as rankings."""
+    """A method that also decides how many tools to recommend: it returns tool sets besides rankings."""
 
     def recommend(self, queries: Queries) -> ToolSets:
-        """The tool set R(q) of each query; an empty one abstains."""
+        """Return the tool set R(q) of each query; an empty set abstains."""
         ...

@@ -1,7 +1,7 @@
-"""A method as a whole: what it and all that it is built of tell the harness, merged.
+"""A method as a whole: what it and all of its parts tell the harness, merged. Runs and results call it.
 
-A method that wraps another says nothing of the other's models, needs and marks: they are read off its declared parts,
-so that no wrapper can lose them.
+A method that wraps another does not repeat the other's models, needs and marks: they are collected from its declared
+parts, so no wrapper can lose them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from bench.interface.views import History, Library
 Fact = str | int | float | bool
 T = TypeVar("T", bound=Fact)
 
-#: Rooms of bench whose objects hold no parts: what a method is given, and where it reports to.
+#: Rooms of bench whose objects contain no parts: a method's inputs and its progress.
 _GIVEN = ("bench.data", "bench.base.progress", "bench.interface", "bench.base", "bench.base")
 
 
 def tree(method: Method) -> list[Part]:
-    """A method and all that it is built of, to the last; the method first, each part once and before its own parts."""
+    """A method and all of its parts, recursively; the method first, each part once and before its own parts."""
     return list(_walk(method, set(), downwards=True))
 
 
@@ -46,20 +46,20 @@ def methods_of(method: Method) -> list[Method]:
 
 
 def name_of(part: Part) -> str:
-    """What a part is called in facts and errors."""
+    """The name of a part in facts and errors."""
     return part.name or type(part).__name__
 
 
-def merge_told(method: Method, ask: Callable[[Part], Mapping[str, T]], *, shared: bool = False) -> dict[str, T]:
-    """What the parts of the tree say under names of their own, in one table.
+def merge_reports(method: Method, ask: Callable[[Part], Mapping[str, T]], *, shared: bool = False) -> dict[str, T]:
+    """Merge what the parts of the tree report under names.
 
-    A name that several parts use belongs to the method itself if it is among them; the others get their own name put in
-    front (`dense.texts_encoded`), and a number where that is taken too (`dense-2.texts_encoded`).
+    A name that several parts use belongs to the method itself if it is among them; the others get their own name in
+    front (`dense.texts_encoded`), with a number if that is taken too (`dense-2.texts_encoded`).
 
     Args:
         method: the method.
-        ask: gives what one part says.
-        shared: whether equal values under one name denote the same thing, as for models.
+        ask: returns what one part reports.
+        shared: whether equal values under one name mean the same thing, as for models.
     """
     told = [(part, ask(part)) for part in tree(method)]
     values: dict[str, list[T]] = {}
@@ -84,13 +84,13 @@ def merge_told(method: Method, ask: Callable[[Part], Mapping[str, T]], *, shared
 
 
 def revisions_of(part: Part) -> Mapping[str, str]:
-    """The model revisions of one part alone."""
+    """The model revisions of a single part."""
     return part.revisions()
 
 
 def revisions(method: Method) -> dict[str, str]:
-    """Model revisions of the whole tree; a model that several parts use is named once."""
-    return merge_told(method, revisions_of, shared=True)
+    """Model revisions of the whole tree; a model of several parts is named once."""
+    return merge_reports(method, revisions_of, shared=True)
 
 
 def models(method: Method) -> set[str]:
@@ -99,13 +99,13 @@ def models(method: Method) -> set[str]:
 
 
 def facts_of(part: Part) -> Mapping[str, Fact]:
-    """The facts of one part alone."""
+    """The facts of a single part."""
     facts: Mapping[str, Fact] = _say(part, "facts")
     return facts
 
 
 def marks_of(part: Part) -> Mapping[str, str]:
-    """The marks of one part alone."""
+    """The marks of a single part."""
     marks: Mapping[str, str] = _say(part, "marks")
     return marks
 
@@ -116,7 +116,7 @@ def _say(part: Part, what: str) -> Any:
 
 
 def needs_history(method: Method) -> bool:
-    """Whether a part of the tree is of no use without past queries."""
+    """Whether a part of the tree is useless without past queries."""
     return any(getattr(part, "needs_history", False) for part in tree(method))
 
 
@@ -126,27 +126,27 @@ def needs_llm(method: Method) -> bool:
 
 
 def has_chance(method: Method) -> bool:
-    """Whether chance has a part in the answers: a part of the tree draws at random, or calls a language model."""
+    """Whether the answers are nondeterministic: a part of the tree draws at random, or calls a language model."""
     return needs_llm(method) or any(getattr(part, "has_chance", False) for part in tree(method))
 
 
 def is_oracle(method: Method) -> bool:
-    """Whether a part of the tree is shown the gold."""
+    """Whether a part of the tree sees the gold."""
     return any(isinstance(part, OracleMethod) for part in tree(method))
 
 
 def reveal(method: Method, gold: Gold) -> None:
-    """Show every oracle of the tree the gold; row i is that of `Queries.rows` i."""
+    """Pass the gold to every oracle of the tree; row i is that of `Queries.rows` i."""
     for part in tree(method):
         if isinstance(part, OracleMethod):
             part.reveal(gold)
 
 
 def preflight(method: Method, library: Library, history: History) -> None:
-    """Let every part of the tree say now what would stop a run later; parts before what is built of them.
+    """Let every part of the tree report now what would stop a run later; parts before what is built of them.
 
     Raises:
-        BenchError: the first thing that is missing.
+        BenchError: the first missing requirement.
     """
     for part in _walk(method, set(), downwards=False):
         if isinstance(part, Method):
@@ -156,7 +156,7 @@ def preflight(method: Method, library: Library, history: History) -> None:
 
 
 def hidden(method: Method) -> list[str]:
-    """Parts that methods of the tree keep and have not declared, as `attribute, a Class`.
+    """Undeclared parts in attributes of the methods of the tree, as `attribute, a Class`.
 
     Attributes are searched, also through lists, tuples, sets, dicts, bound methods and objects of the method's own
     package. A model is known by its method `revisions`.
@@ -186,7 +186,7 @@ def _reachable(value: object, package: str, known: set[int]) -> Iterator[object]
 
 
 def _inside(item: object, package: str) -> Iterable[object] | None:
-    """What is looked at in place of a value; None where it is looked at itself."""
+    """What to inspect in place of a value; None to inspect the value itself."""
     if isinstance(item, list | tuple | set | frozenset):
         return item
     if isinstance(item, dict):
@@ -205,11 +205,10 @@ def _inside(item: object, package: str) -> Iterable[object] | None:
 
 
 def learns(method: Method | type[Method]) -> bool:
-    """Whether a method, or the methods of a class, learns from past queries itself.
+    """Whether a method, or the methods of a class, learn from past queries themselves.
 
-    A method that is built on others is also given past queries for their sake: that it has a `fit` says nothing. It
-    says `learns = True` on the class if it learns something of its own from them, and may take it back on the instance
-    if its parameters say so.
+    A method based on others also receives past queries for their sake, so having `fit` is no evidence. It sets `learns
+    = True` on the class if it learns something itself, and may reset it on the instance if its parameters say so.
     """
     kind = method if isinstance(method, type) else type(method)
     learns_itself = kind.fit is not Method.fit and not method_parameters(kind.Parameters)

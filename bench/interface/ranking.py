@@ -1,4 +1,4 @@
-"""Rankings and tool sets: what methods return, validated and in canonical order."""
+"""Rankings and tool sets: what methods return, validated and in canonical order. Methods and scoring use them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Ranking:
 
     Attributes:
         tools: (queries, width) int32 tool codes, best first, padded at the end with -1.
-        scores: (queries, width) numbers, or None when the method returns an order and no scores. They are compared
-            as they are. Values at padded positions are ignored.
-        failed: (queries,) bool, True where the method could not answer (an error, a time-out, a reply
-            that does not parse). Such a query scores 0 and is counted.
-        tied_beyond: (queries, ceil(library / 8)) uint8, `numpy.packbits` of the tools that did not fit
-            although they score exactly as the last returned one; None when there are none or the
-            method does not say. It lets the tie band see past the depth.
-        replies: one text per query, as the search sent it and an agent would read it, None where there is none; None
-            altogether where no search outside of the method answers. Their tokens are counted, and they are not kept.
-        notes: one text per query (JSON, as a rule) of how its answer came about, None where there is nothing to tell;
-            None altogether for most methods. They are kept with the result, and no number is made of them.
+        scores: (queries, width) numbers, or None if the method returns only an order. They are compared unchanged.
+            Values at padded positions are ignored.
+        failed: (queries,) bool, True if the method could not answer (an error, a time-out, an unreadable reply).
+            Such a query scores 0 and is counted.
+        tied_beyond: (queries, ceil(library / 8)) uint8, `numpy.packbits` of the tools beyond the depth that score
+            exactly as the last returned one; None if there are none or the method does not know. It lets the tie band
+            see past the depth.
+        replies: one text per query, as the search sent it and an agent would read it, or None; None altogether if
+            no external search answers. Their tokens are counted, and they are not stored.
+        notes: one text per query (usually JSON) about how its answer came about, or None; None altogether for most
+            methods. They are stored with the result and do not affect numbers.
 
     Examples:
         >>> ranking = bench.Ranking.of_lists([[4, 1], [2]])
@@ -66,9 +66,9 @@ class Ranking:
 
     @staticmethod
     def of_answers(rows: Sequence[tuple[Sequence[int], Sequence[float] | None] | None]) -> Ranking:
-        """From the tool codes of each query, best first, with their scores or None; None for a query that failed.
+        """From the tool codes of each query, best first, with their scores or None; None for a failed query.
 
-        The ranking has scores only if all answers have: those of one query say nothing of another's ties.
+        The ranking has scores only if all answers have: those of one query say nothing about another's ties.
         """
         plain = Ranking.of_lists([row[0] if row else [] for row in rows], [row is None for row in rows])
         if any(row is not None and row[1] is None for row in rows):
@@ -92,8 +92,7 @@ class Ranking:
 
     @staticmethod
     def join(parts: Sequence[Ranking]) -> Ranking:
-        """Consecutive batches as one, without replies and what ties beyond the depth; scores and notes only if all have
-        them."""
+        """Join consecutive batches, without replies and ties beyond the depth; scores and notes if all have them."""
         width = max((part.tools.shape[1] for part in parts), default=0)
 
         def padded(array: NDArray[Any], value: float) -> NDArray[Any]:
@@ -129,7 +128,7 @@ class ToolSets:
 
     @staticmethod
     def join(parts: Sequence[ToolSets]) -> ToolSets:
-        """Tool sets of consecutive batches as one."""
+        """Join tool sets of consecutive batches."""
         return ToolSets.of([part.row(i) for part in parts for i in range(len(part))])
 
     def __len__(self) -> int:
@@ -150,21 +149,21 @@ class Violation(ValueError):
 
 
 def validate(ranking: Ranking, queries: int, library: int, depth: int) -> Ranking:
-    """Check a method's ranking against rule 4 and put it in the tie rule's order (rule 1).
+    """Check a method's ranking against rule 4 and sort it by the tie rule (rule 1).
 
     Args:
         ranking: as the method returned it.
-        queries: number of queries asked.
+        queries: number of queries.
         library: number of tools.
-        depth: the most tools a query may get.
+        depth: maximum tools per query.
 
     Returns:
         The ranking with int32 tools and float scores; with scores, each row sorted by score
         descending, then tool code ascending.
 
     Raises:
-        Violation: wrong shape or type, a tool outside the library, a duplicate, a score that is not
-            finite, padding before a tool, more tools than the depth.
+        Violation: wrong shape or type, a tool outside the library, a duplicate, a score that is not finite, padding
+            before a tool, more tools than the depth.
     """
     tools = ranking.tools
     if not isinstance(tools, np.ndarray) or tools.ndim != 2 or not np.issubdtype(tools.dtype, np.integer):
@@ -200,7 +199,7 @@ def validate(ranking: Ranking, queries: int, library: int, depth: int) -> Rankin
     if checked is not None:
         tools, checked = in_order(tools, checked)
     if failed is not None and failed.any():
-        # What came with a failure is no answer.
+        # Tools returned with a failure do not count.
         tools = np.where(failed[:, None], np.int32(PAD), tools)
         checked = None if checked is None else np.where(failed[:, None], checked.dtype.type(-np.inf), checked)
         tied = None if tied is None else np.where(failed[:, None], np.uint8(0), tied)
@@ -216,7 +215,7 @@ def _no_duplicates(tools: NDArray[np.int32]) -> None:
 
 
 def _check_scores(scores: NDArray[Any], tools: NDArray[np.int32], present: NDArray[np.bool_]) -> Scores:
-    """Finite scores, -inf at padded positions; single precision is kept, everything else becomes double."""
+    """Finite scores, -inf at padded positions; single precision is kept, other types become double."""
     with np.errstate(over="ignore"):  # a longer float that overflows is refused below as infinite
         kept = scores if scores.dtype == np.float32 else scores.astype(np.float64)
     bad = present & ~np.isfinite(kept)

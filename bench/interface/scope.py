@@ -1,9 +1,9 @@
-"""Scopes: the part of the library that a request may see, where a gateway shows each user only some servers.
+"""Scopes: the part of the library that a request may see, for gateways that show each user only some servers.
 
-Every method honours them: its `rank` and `recommend` are called through what stands here (see
-`bench.interface.construction`), at every stage, so that a re-ranker gets candidates that the request may see. What a
-method counts over the library, such as how rare a word is, it counts over the whole of it, as a search with a filter
-does. A method may look at `Queries.scope` itself and need not.
+They apply to every method: its `rank` and `recommend` are called through this module (see
+`bench.interface.construction`), at every stage, so a reranker gets only candidates that the request may see. Statistics
+over the library, such as how rare a word is, cover the whole library, as in a search with a filter. A method may use
+`Queries.scope` itself, but need not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def in_scope(scope: NDArray[np.uint8], queries: NDArray[np.int64], tools: NDArra
 
     Args:
         scope: (queries, ceil(library / 8)) bits, as `numpy.packbits` has them.
-        queries: rows of the scope, in a shape that fits that of `tools`.
+        queries: rows of the scope, broadcastable to the shape of `tools`.
         tools: codes.
     """
     known = np.where(tools == PAD, 0, tools)
@@ -32,10 +32,10 @@ def in_scope(scope: NDArray[np.uint8], queries: NDArray[np.int64], tools: NDArra
 
 
 def keep_in_scope(ranking: Ranking, scope: NDArray[np.uint8], depth: int) -> Ranking:
-    """The first `depth` tools of each query that it may see; what ties with the last of them is told."""
+    """The first `depth` tools that each query may see, with those that tie with the last."""
     tools, scores = ranking.tools, ranking.scores
     if scores is not None:
-        # Whole numbers may be scores, and have no infinity.
+        # Scores may be integers, which have no infinity.
         kind = scores.dtype if scores.dtype.kind == "f" else np.dtype(np.float64)
         tools, scores = in_order(tools, np.where(tools == PAD, -np.inf, scores).astype(kind))
     inside = in_scope(scope, np.arange(len(ranking))[:, None], tools)
@@ -47,7 +47,7 @@ def keep_in_scope(ranking: Ranking, scope: NDArray[np.uint8], depth: int) -> Ran
     if tools.shape[1] <= depth:
         tied = None if ranking.tied_beyond is None else ranking.tied_beyond & scope
         return replace(ranking, tools=tools, scores=scores, tied_beyond=tied)
-    # An answer that is cut here is one of all tools: nothing was left out before.
+    # An answer cut here covered all tools: nothing was left out before.
     tied = None if scores is None else _tied_after(tools, scores, depth, scope.shape[1])
     return replace(
         ranking, tools=tools[:, :depth], scores=None if scores is None else scores[:, :depth], tied_beyond=tied
@@ -55,7 +55,7 @@ def keep_in_scope(ranking: Ranking, scope: NDArray[np.uint8], depth: int) -> Ran
 
 
 def _tied_after(tools: NDArray[np.int32], scores: Scores, depth: int, width: int) -> NDArray[np.uint8]:
-    """Bits of the tools that are cut off although they score as the last that is kept."""
+    """Bits of the tools that are cut off although they score like the last one kept."""
     bits = np.zeros((len(tools), width), dtype=np.uint8)
     rows, places = np.nonzero((tools[:, depth:] != PAD) & (scores[:, depth:] == scores[:, depth - 1 : depth]))
     codes = tools[:, depth:][rows, places]
@@ -68,10 +68,10 @@ def rank_in_scope(
 ) -> Ranking:
     """The best tools that each query may see.
 
-    Where too few of a full answer may be seen, the method is asked again, for all tools.
+    If a full answer contains too few tools that the query may see, the method is asked again for all tools.
 
     Args:
-        rank: the method's ranking of the queries at some positions (None for all), and to a depth.
+        rank: the method's ranking of the queries at some positions (None for all), to a depth.
         scope: (queries, ceil(library / 8)) bits.
         depth: the most tools of a query.
     """
@@ -93,7 +93,7 @@ def rank_in_scope(
 
 
 def _is_sound(ranking: Ranking, queries: int, codes: int) -> bool:
-    """Whether a ranking has the shape and the codes of one; `validate` says what is wrong with it."""
+    """Whether a ranking has a valid shape and valid codes; `validate` reports what is wrong."""
     tools, scores = ranking.tools, ranking.scores
     if not isinstance(tools, np.ndarray) or tools.dtype.kind not in "iu" or tools.ndim != 2 or len(tools) != queries:
         return False
@@ -125,6 +125,6 @@ def _put(ranking: Ranking, rows: NDArray[np.int64], better: Ranking) -> Ranking:
 def keep_sets_in_scope(sets: ToolSets, scope: NDArray[np.uint8]) -> ToolSets:
     """Recommended tools that each query may see."""
     if len(sets) != len(scope):
-        return sets  # `validate_sets` says what is wrong with it
+        return sets  # `validate_sets` reports what is wrong
     rows = [sets.row(query) for query in range(len(sets))]
     return ToolSets.of([row[in_scope(scope, np.int64(query), row)] for query, row in enumerate(rows)])  # type: ignore[arg-type]

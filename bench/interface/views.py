@@ -1,6 +1,6 @@
 """Views: what a method may see of the library, the history and the queries. They never contain test gold.
 
-The runner builds these views; a method gets nothing else of the dataset.
+The runner builds these views; a method receives nothing else of the dataset.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ class Library:
 
     @cached_property
     def content_hash(self) -> str:
-        """sha256 over ids and texts: what embeddings and indexes of this library are keyed by."""
+        """sha256 over ids and texts: the key of embeddings and indexes of this library."""
         rows = [[tool.tool_id, text] for tool, text in zip(self.tools, self.texts, strict=True)]
         return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class History:
-    """Past queries with their gold: the train and dev splits, less any query under evaluation.
+    """Past queries with their gold: the train and dev splits without the evaluated queries.
 
     Attributes:
         library: the tools that `gold` refers to.
@@ -99,7 +99,7 @@ class History:
 
     @staticmethod
     def of(dataset: Dataset, library: Library, evaluated: NDArray[np.int64]) -> History:
-        """Train and dev without the evaluated queries; a test query is never history."""
+        """Train and dev without the evaluated queries; test queries are never history."""
         rows = History.rows(dataset, evaluated)
         return History(
             library, tuple(dataset.queries[row].text for row in rows), dataset.gold.take(rows), dataset.splits[rows]
@@ -126,10 +126,10 @@ class Queries:
 
     Attributes:
         texts: (queries,) query texts.
-        rows: (queries,) the query's number in this run: the same in every batch. The runner asks in an order that has
-            nothing to do with the queries' ids, since upstream often sorts its files by gold.
-        scope: (queries, ceil(library / 8)) uint8, `numpy.packbits` of the tools that each request may see; None where
-            all may see the whole library. Every method honours it (`bench.interface.scope`).
+        rows: (queries,) the query's number in this run: the same in every batch. The order is unrelated to the
+            queries' ids, because upstream often sorts its files by gold.
+        scope: (queries, ceil(library / 8)) uint8, `numpy.packbits` of the tools that each request may see; None if
+            all may see the whole library. It applies to every method (`bench.interface.scope`).
 
     Examples:
         >>> data = bench.load_dataset("starter")
@@ -144,7 +144,7 @@ class Queries:
 
     @staticmethod
     def of(dataset: Dataset, rows: NDArray[np.int64]) -> Queries:
-        """The queries of these rows of the dataset, numbered from 0 in the order given."""
+        """The queries of these rows of the dataset, numbered from 0 in the given order."""
         scope = None if dataset.scope is None else dataset.scope[rows]
         return Queries(tuple(dataset.queries[row].text for row in rows), np.arange(len(rows)), scope)
 
@@ -156,5 +156,5 @@ class Queries:
         return self.reworded(tuple(self.texts[position] for position in positions), positions)
 
     def reworded(self, texts: tuple[str, ...], positions: NDArray[np.int64]) -> Queries:
-        """The queries at these positions, which may repeat, asked in other words."""
+        """The queries at these positions, which may repeat, with other texts."""
         return Queries(texts, self.rows[positions], None if self.scope is None else self.scope[positions])

@@ -1,1 +1,1 @@
-"""The laboratory: training, the papers' tables, writing queries, building datasets, drawing graphs."""
+"""The laboratory: training, the papers' tables, writing queries, building datasets, graphs. Its verbs call it."""

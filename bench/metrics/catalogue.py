@@ -1,4 +1,4 @@
-"""Looking up metrics by string: built-in measures and plug-ins."""
+"""Look up metrics by name: built-in measures and plug-ins. Scoring and comparisons call it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.base.spec import Spec, parse
 from bench.metrics.measure import LARGEST_CUTOFF, Cutoff, Measure, Metric
 from bench.metrics.measures import MEASURES
 
-#: What every run computes. Set metrics join when the method recommends sets.
+#: The metrics of every run. Set metrics are added if the method recommends sets.
 DEFAULT_METRICS: tuple[str, ...] = (
     *(f"{name}@{k}" for name in ("recall", "precision", "hit", "ndcg", "pass", "tracc") for k in (1, 3, 5, 10, 20)),
     *("recall@50", "recall@100", "ndcg@50", "ndcg@100", "pass@100"),
@@ -24,24 +24,23 @@ DEFAULT_METRICS: tuple[str, ...] = (
     *("tracc", "set_precision", "set_recall", "set_f1", "size_diff", "abstained", "answered"),
 )
 
-#: What a run computes as well where the evaluated queries, or the library, have what they are about. Results may lack
-#: them.
+#: Further metrics of a run, if the evaluated queries or the library have what they need. Results may lack them.
 FURTHER_METRICS: tuple[str, ...] = (
     *(f"{name}@{k}" for name in ("forbidden", "excess_destructive") for k in (1, 3, 5, 10, 20)),
     *("forbidden", "excess_destructive", "false_returns", "abstained@5", "auroc", "aurc@1", "aurc@5"),
     *("set_exact", "set_hit", "set_pass", "choice"),
 )
 
-#: A name, its parameters and its cut-off. The last parenthesis ends the parameters, whatever a text in them holds.
+#: A name, its parameters and its cut-off. The last parenthesis ends the parameters.
 _PATTERN = re.compile(r"([a-z][a-z0-9_]*(?:\s*\(.*\))?)(?:@([0-9]+|gold))?", re.DOTALL)
 
 
 @cache
 def measures() -> dict[str, Measure]:
-    """Every measure by name: built-in first, then entry points of the group `bench.metrics`.
+    """Every measure by name: built-in ones first, then entry points of the group `bench.metrics`.
 
     Raises:
-        UsageError: a plug-in is not a Measure, or takes a name that is already there.
+        UsageError: a plug-in is not a Measure, or its name is taken.
     """
     by_name = {measure.name: measure for measure in MEASURES}
     for point in installed_points(group="bench.metrics"):
@@ -54,17 +53,17 @@ def measures() -> dict[str, Measure]:
         if not isinstance(measure, Measure) or measure.name in by_name:
             raise UsageError(
                 f"the plug-in metric {point.name!r} ({point.value}) is not a new Measure; "
-                "uninstall it or ask its author to mend it."
+                "uninstall it or ask its author to fix it."
             )
         by_name[measure.name] = measure
     return by_name
 
 
 def get_measure(text: str) -> Measure:
-    """The measure of a name, or of one with parameters, such as `rbp(p=0.9)`.
+    """The measure with this name, which may have parameters, such as `rbp(p=0.9)`.
 
     Raises:
-        UsageError: there is no such measure or parameter, or it cannot have that value.
+        UsageError: there is no such measure or parameter, or the value is not allowed.
     """
     spec = parse(text) if "(" in text else Spec(text.strip())
     known = measures()
@@ -79,18 +78,18 @@ def get_measure(text: str) -> Measure:
 
 @cache
 def _with_parameters(measure: Measure, spec: Spec) -> Measure:
-    """One object for each spelling, so that equal metrics are equal."""
+    """One object per spelling, so that equal metrics are equal."""
     return measure.at(check_parameters(measure.parameters, spec, "metric")) if spec.arguments else measure
 
 
 def forms(measure: Measure) -> list[str]:
-    """How a measure is written: bare, with a cut-off k, or cut at the number of gold tools."""
+    """The forms of a measure's name: bare, with a cut-off k, or cut at the number of gold tools."""
     written = {"none": measure.name, "k": f"{measure.name}@k", "gold": f"{measure.name}@gold"}
     return [text for form, text in written.items() if form in measure.cutoffs]
 
 
 def describe_measure(measure: Measure) -> dict[str, Any]:
-    """A measure for lists of what there is."""
+    """A measure as listings show it."""
     fields = measure.parameters.model_fields
     return {
         "metric": ", ".join(forms(measure)),
@@ -110,7 +109,7 @@ def describe_measure(measure: Measure) -> dict[str, Any]:
 def parse_metric(text: str) -> Metric:
     """The metric of a string such as `ndcg@5` or `rbp(p=0.9)@10`; `str()` of it is the canonical form.
 
-    A bare name represents the cut-off 100 (the protocol's depth) where the measure has no bare form.
+    A bare name means the cut-off 100 (the protocol's depth) if the measure has no bare form.
 
     Raises:
         UsageError: unknown name or parameter, a value out of range, or a cut-off that the measure does not take.
@@ -144,5 +143,5 @@ def parse_metric(text: str) -> Metric:
 
 
 def parse_metrics(texts: Iterable[str]) -> tuple[Metric, ...]:
-    """Several metrics, repeated ones once, in order."""
+    """Several metrics in order, without repetitions."""
     return tuple(dict.fromkeys(parse_metric(text) for text in texts))

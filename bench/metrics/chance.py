@@ -1,7 +1,7 @@
-"""Measures against chance: what tools drawn at random from the library would find.
+"""Measures against chance: comparison with tools drawn at random from the library. Scoring calls it.
 
-How large the library is, is not in a query's gold: `evaluate` knows the gold alone, and leaves the metrics of this kind
-out. They are filled in here.
+The size of the library is not part of a query's gold, which is all that `evaluate` knows, so `evaluate` leaves these
+metrics out and this module fills them in.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bench.data.gold import Gold
 from bench.metrics.evaluate import Scores
 from bench.metrics.goldranks import MISSING, GoldRanks
-from bench.metrics.measure import Draws
+from bench.metrics.measure import ChanceMeasure, Draws
 
 
 def with_chance(
@@ -27,11 +27,11 @@ def with_chance(
     """The values of `evaluate`, with those of the metrics against chance; NaN for queries without gold.
 
     Args:
-        scores: of the same rankings.
+        scores: scores of the same rankings.
         tools, gold, unanswered: as for `evaluate`.
         library: number of tools in the library.
     """
-    chosen = [column for column, metric in enumerate(scores.metrics) if metric.measure.kind == "chance"]
+    chosen = [column for column, metric in enumerate(scores.metrics) if isinstance(metric.measure, ChanceMeasure)]
     rows = np.flatnonzero(gold.counts)
     if not chosen or not len(rows):
         return scores
@@ -43,6 +43,5 @@ def with_chance(
     values = scores.values.copy()
     for column in chosen:
         metric = scores.metrics[column]
-        assert metric.measure.confident is not None
-        values[rows, column] = metric.measure.confident(draws, metric.depths(judged.counts))
+        values[rows, column] = metric.measure.function(draws, metric.depths(judged.counts))
     return replace(scores, values=values)

@@ -1,7 +1,7 @@
-"""How many tools a ranking or a set hands over that may destroy something and that the query does not need.
+"""Count returned tools that may destroy something and that the query does not need. Scoring calls it.
 
-Whether a tool may destroy is a property of the library, not of a query's gold: `evaluate` knows the gold alone, and
-leaves the metrics of this kind out. They are filled in here.
+Whether a tool may destroy is a property of the library and not part of a query's gold, which is all that `evaluate`
+knows, so `evaluate` leaves these metrics out and this module fills them in.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bench.data.gold import Gold
 from bench.interface.ranking import ToolSets
 from bench.metrics.evaluate import Scores
 from bench.metrics.goldranks import locate
-from bench.metrics.measure import Metric, SetSizes
+from bench.metrics.measure import DestructiveMeasure, Metric, SetSizes
 
 
 def with_destructive(
@@ -26,14 +26,13 @@ def with_destructive(
     sets: ToolSets | None = None,
     unanswered: NDArray[np.bool_] | None = None,
 ) -> Scores:
-    """The values of `evaluate`, with those of the metrics of destructive tools.
-
+    """The values of `evaluate`, with those of the metrics of destructive tools. scores: scores of the same rankings.
     Args:
         scores: of the same rankings.
         tools, gold, sets, unanswered: as for `evaluate`.
         destructive: (tools of the library,) which may destroy something (`bench.data.hints.destructive_tools`).
     """
-    chosen = [column for column, metric in enumerate(scores.metrics) if metric.measure.kind == "destructive"]
+    chosen = [column for column, metric in enumerate(scores.metrics) if isinstance(metric.measure, DestructiveMeasure)]
     if not chosen or not len(gold):
         return scores
     values = scores.values.copy()
@@ -41,14 +40,13 @@ def with_destructive(
     nothing = tools[:, 0] == -1 if tools.shape[1] else np.ones(len(gold), dtype=np.bool_)
     if sets is not None:
         nothing = nothing & (np.diff(sets.starts) == 0)
-    # As in `evaluate`, a query that has gold and got no answer has failed.
+    # As in `evaluate`, a query with gold and without an answer has failed.
     failed = silent | (nothing & (gold.counts > 0))
     for column in chosen:
         metric = scores.metrics[column]
         if metric.needs_sets and sets is None:
             continue
-        assert metric.measure.chosen is not None
-        values[:, column] = metric.measure.chosen(excess(tools, gold, destructive, metric, sets, failed))
+        values[:, column] = metric.measure.function(excess(tools, gold, destructive, metric, sets, failed))
     return replace(scores, values=values)
 
 
@@ -60,10 +58,10 @@ def excess(
     sets: ToolSets | None,
     failed: NDArray[np.bool_],
 ) -> SetSizes:
-    """Sizes for a measure of destructive tools: of what is handed over, and of the destructive tools without use in it.
+    """Sizes for a measure of destructive tools: of what is returned, and of the unneeded destructive tools in it.
 
-    A tool has a use if it meets a requirement of the query, whichever. A query that failed counts as one that handed
-    over as many tools without a use as it can.
+    A tool is needed if it meets any requirement of the query. A failed query counts as one that returned as many
+    unneeded destructive tools as possible.
     """
     needed = gold.members()
     owners = np.repeat(np.arange(len(gold)), needed.counts)

@@ -1,4 +1,4 @@
-"""Per-query values of metrics from integer arrays."""
+"""Per-query values of metrics from integer arrays. Scoring calls it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
 from bench.interface.ranking import ToolSets
 from bench.metrics.goldranks import MISSING, GoldRanks, any_of
-from bench.metrics.measure import Confidence, Metric, SetSizes
+from bench.metrics.measure import (
+    Confidence,
+    ConfidenceMeasure,
+    ForbiddenMeasure,
+    Metric,
+    RankingMeasure,
+    SetMeasure,
+    SetSizes,
+)
 
 
 @dataclass(frozen=True)
@@ -21,8 +29,8 @@ class Scores:
     """Per-query values.
 
     Attributes:
-        metrics: (metrics,) what the columns are.
-        values: (queries, metrics) float64; NaN where a metric is not taken on a query (rule 3).
+        metrics: (metrics,) the columns.
+        values: (queries, metrics) float64; NaN if a metric does not apply to a query (rule 3).
     """
 
     metrics: tuple[Metric, ...]
@@ -34,7 +42,7 @@ class Scores:
         return self.values[:, names.index(str(metric))]
 
     def means(self) -> dict[str, float]:
-        """Mean of each metric over the queries it is taken on; metrics taken on none are left out."""
+        """Mean of each metric over the queries it applies to; metrics that apply to none are left out."""
         means = {}
         for i, metric in enumerate(self.metrics):
             column = self.values[:, i]
@@ -57,13 +65,13 @@ def evaluate(
     Args:
         tools: (queries, depth) int32 ranked tool codes in the protocol's order, padded with -1.
         gold: judgements of the same queries.
-        metrics: what to compute; those on recommended sets need `sets`, those of confidence `confidence`, and they are
-            NaN without. Those of destructive tools are NaN, too: `bench.metrics.destructive` fills them in.
+        metrics: metrics to compute; those on recommended sets need `sets` and those of confidence `confidence`,
+            else they are NaN. Those of destructive tools are NaN too: `bench.metrics.destructive` fills them in.
         sets: recommended sets of the same queries.
-        unanswered: (queries,) True where the query failed. It has the worst value (rule 2): nothing was found of the
-            gold, and for a query without gold, and for forbidden tools, everything that is wrong was returned. A query
-            with gold and an empty answer has failed in any case.
-        confidence: (queries,) the score of the first tool, -inf where there is none.
+        unanswered: (queries,) True if the query failed. It gets the worst value (rule 2): no gold was found and,
+            for a query without gold and for forbidden tools, everything wrong was returned. A query with gold and an
+            empty answer has always failed.
+        confidence: (queries,) the score of the first tool, -inf if there is none.
 
     Returns:
         The values, (queries, metrics).
@@ -77,35 +85,33 @@ def evaluate(
     chosen = None
     if sets is not None:
         sizes = set_sizes(sets, gold, len(gold))
-        # Whatever came with a failure is no recommendation.
+        # Sets returned with a failure do not count.
         chosen = SetSizes(np.where(failed, 0, sizes.size)[rows], np.where(failed, 0, sizes.hits)[rows], sizes.n[rows])
-    # A query that has gold and got no answer has failed (rule 2), as the stored result will say of it.
+    # A query with gold and without an answer has failed (rule 2), as the stored result will say.
     nothing = empty if sets is None else empty & (np.diff(sets.starts) == 0)
     silent = failed | (nothing & judged)
     for column, metric in enumerate(metrics):
-        taken = np.flatnonzero(metric.measure.taken(gold))
+        measure = metric.measure
+        taken = np.flatnonzero(measure.taken(gold))
         if not len(taken) or (metric.needs_sets and sets is None):
             continue
-        if metric.measure.confident is not None:
+        if isinstance(measure, ConfidenceMeasure):
             if confidence is not None:
                 first = np.full(len(gold), MISSING, dtype=np.int64)
                 first[rows] = MISSING if hits is None else hits.ranks[:, 0]
                 answers = Confidence(confidence, judged, np.where(silent, MISSING, first), silent)
-                values[:, column] = metric.measure.confident(answers, metric.depths(gold.counts))
-        elif metric.measure.kind == "forbidden" or metric.measure.on_no_gold:
-            assert metric.measure.chosen is not None
-            values[taken, column] = metric.measure.chosen(_wrong(tools, gold, metric, sets, silent, taken))
+                values[:, column] = measure.function(answers, metric.depths(gold.counts))
+        elif isinstance(measure, ForbiddenMeasure) or (isinstance(measure, SetMeasure) and measure.queries != "gold"):
+            values[taken, column] = measure.function(_wrong(tools, gold, metric, sets, silent, taken))
         elif metric.needs_sets:
-            assert metric.measure.chosen is not None
-            assert chosen is not None
-            values[rows, column] = metric.measure.chosen(chosen)
+            values[rows, column] = measure.function(chosen)
         elif hits is not None:
             values[rows, column] = np.where((failed | empty)[rows], 0.0, _on_ranking(hits, metric))
     return Scores(tuple(metrics), values)
 
 
 def _at(rows: NDArray[np.int64], tools: NDArray[np.int32], gold: Gold) -> tuple[NDArray[np.int32], Gold]:
-    """Rankings and gold of some queries; of all of them without a copy."""
+    """Rankings and gold of some queries; without a copy if these are all."""
     return (tools, gold) if len(rows) == len(gold) else (tools[rows], gold.take(rows))
 
 
@@ -117,12 +123,12 @@ def _wrong(
     failed: NDArray[np.bool_],
     taken: NDArray[np.int64],
 ) -> SetSizes:
-    """Sizes for measures of what should not be returned, of the queries at `taken`.
+    """Sizes for measures of tools that should not be returned, for the queries at `taken`.
 
-    That is any tool where none fits, or a forbidden one. A failed query counts as one that returned as much of it as it
-    can.
+    These are any tools if no tool fits, or forbidden tools. A failed query counts as one that returned as many as
+    possible.
     """
-    target = gold if metric.measure.on_no_gold else gold.forbidden
+    target = gold.forbidden if isinstance(metric.measure, ForbiddenMeasure) else gold
     assert target is not None
     if metric.needs_sets:
         assert sets is not None
@@ -143,7 +149,7 @@ def evaluate_groups(
     metrics: Sequence[Metric],
     unanswered: NDArray[np.bool_] | None = None,
 ) -> Scores:
-    """Score rankings against judgements that any tool of a group satisfies; a judgement counts as a gold tool.
+    """Score rankings against judgements that any tool of a group satisfies; a judgement counts like a gold tool.
 
     Args:
         tools: (queries, depth) int32 ranked tool codes in the protocol's order, padded with -1.
@@ -152,7 +158,7 @@ def evaluate_groups(
         unanswered: as in `evaluate`.
 
     Returns:
-        The values, (queries, metrics); those of `evaluate` where every group is a single tool.
+        The values, (queries, metrics); those of `evaluate` if every group is a single tool.
     """
     values = np.full((len(groups), len(metrics)), np.nan)
     rows = np.flatnonzero(groups.counts)
@@ -165,12 +171,12 @@ def evaluate_groups(
 
 
 def mean(values: NDArray[np.float64]) -> float:
-    """The mean of (queries,) values, from their exact sum: the same in any order of the queries."""
+    """The mean of (queries,) values from their exact sum: the same in any order of the queries."""
     return math.fsum(values) / len(values)
 
 
 def score_ranks(hits: GoldRanks, metrics: Sequence[Metric]) -> NDArray[np.float64]:
-    """(queries, metrics) values of metrics on rankings, for queries that all have gold and were answered."""
+    """(queries, metrics) values of metrics on rankings, for answered queries with gold."""
     values = np.empty((len(hits.n), len(metrics)))
     for column, metric in enumerate(metrics):
         values[:, column] = _on_ranking(hits, metric)
@@ -179,16 +185,15 @@ def score_ranks(hits: GoldRanks, metrics: Sequence[Metric]) -> NDArray[np.float6
 
 def _on_ranking(hits: GoldRanks, metric: Metric) -> NDArray[np.float64]:
     k = metric.depths(hits.n)
-    if metric.measure.ranked is not None:
-        return metric.measure.ranked(hits, k)
-    assert metric.measure.chosen is not None
-    # A set metric with a cut-off: the first k of the ranking are the recommended set.
+    if isinstance(metric.measure, RankingMeasure):
+        return metric.measure.function(hits, k)
+    # For a set metric with a cut-off, the first k of the ranking are the recommended set.
     counts = np.count_nonzero(hits.ranks <= k[:, None], axis=1)
-    return metric.measure.chosen(SetSizes(np.minimum(hits.returned, k), counts, hits.n))
+    return metric.measure.function(SetSizes(np.minimum(hits.returned, k), counts, hits.n))
 
 
 def set_sizes(sets: ToolSets, gold: Gold, queries: int) -> SetSizes:
-    """|R|, the requirements that R meets, and n of each query; a tool of R meets one requirement at most."""
+    """|R|, the requirements that R meets, and n of each query; a tool of R meets at most one requirement."""
     size = np.diff(sets.starts)
     if gold.groups is not None:
         places = np.arange(int(size.max(initial=0))) < size[:, None]

@@ -1,10 +1,10 @@
-"""The expected value of a metric over all orders of tied tools, in closed form.
+"""The expected value of a metric over all orders of tied tools, in closed form. `ties` calls it.
 
-Tools of equal score form a block, and any order within a block is as likely as any other (McSherry and Najork 2008,
+Tools of equal score form a block, and all orders within a block are equally likely (McSherry and Najork 2008,
 "Computing information retrieval performance measures efficiently in the presence of tied scores"). Three quantities
-give the metrics of the protocol: how many requirements are met within a cut-off (recall, precision, hit, pass, and all
-measures of the first k as a set), what is met at each rank (ndcg, map, mrr, rbp), and the generating function of the
-sum of the ranks (mmrr). A requirement that several tools of a block meet is met by the foremost of them.
+give the metrics of the protocol: the number of requirements met within a cut-off (recall, precision, hit, pass, and all
+measures of the first k as a set), the requirements met at each rank (ndcg, map, mrr, rbp), and the generating function
+of the sum of ranks (mmrr). If several tools of a block meet a requirement, the foremost counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from bench.metrics.evaluate import score_ranks
 from bench.metrics.goldranks import MISSING, GoldRanks
-from bench.metrics.measure import Counts, Cutoff, Metric, Values
+from bench.metrics.measure import Counts, Cutoff, Metric, SetMeasure, Values
 from bench.metrics.measures import (
     average_precision,
     hit,
@@ -36,25 +36,25 @@ from bench.metrics.measures import (
 )
 
 _CELLS_AT_ONCE = 1 << 20
-#: What the closed form of mmrr is computed for: larger sums of ranks, and more requirements where one of them has
-#: alternatives, would take too long.
+#: Limits of the closed form of mmrr: larger sums of ranks, or more requirements if one of them has alternatives, would
+#: take too long.
 _LARGEST_SUM = 1 << 14
 _MOST_WITH_ALTERNATIVES = 6
 
 
 @dataclass(frozen=True)
 class TiedRanks:
-    """Where ties allow the requirements of each query to be met.
+    """The ranks at which ties allow the requirements of each query to be met.
 
     Attributes:
-        first: (queries, width) int64, the first rank of the block of tools of equal score that has the foremost tools
-            of the requirement; `MISSING` for padding and where none was returned.
+        first: (queries, width) int64, the first rank of the block of equal scores that contains the foremost tools
+            of the requirement; `MISSING` for padding and if none was returned.
         size: (queries, width) int64, the number of tools in the block.
-        tools: (queries, width) int64, how many of them meet the requirement; no tool meets two.
+        tools: (queries, width) int64, the number of these that meet the requirement; no tool meets two.
         grades: (queries, width) int32, the relevance of the requirement; 0 for padding.
         n: (queries,) int64, the number of requirements.
         returned: (queries,) int64, the number of tools returned.
-        depth: the last rank; what a block has beyond it is not returned.
+        depth: the last rank; tools of a block beyond it are not returned.
     """
 
     first: NDArray[np.int64]
@@ -78,7 +78,7 @@ class TiedRanks:
         )
 
     def distinct(self) -> tuple[TiedRanks, NDArray[np.int64]]:
-        """Each arrangement of ties once, in order of the blocks, and (queries,) which of them a query has."""
+        """Each distinct arrangement of ties, in order of the blocks, and (queries,) the arrangement of each query."""
         order = np.argsort(self.first, axis=1, kind="stable")
         first, size, tools = (np.take_along_axis(part, order, 1) for part in (self.first, self.size, self.tools))
         grades = np.take_along_axis(self.grades, order, 1)
@@ -89,7 +89,7 @@ class TiedRanks:
 
 
 def expected_values(tied: TiedRanks, metrics: Sequence[Metric]) -> NDArray[np.float64]:
-    """(queries, metrics) means over all orders that the ties allow; NaN where there is no closed form."""
+    """(queries, metrics) means over all orders that the ties allow; NaN if there is no closed form."""
     several, which = tied.distinct()
     values = np.full((len(several.n), len(metrics)), np.nan)
     # No metric looks deeper.
@@ -107,7 +107,7 @@ def _fill(values: NDArray[np.float64], tied: TiedRanks, metrics: Sequence[Metric
     by_rank = _ByRank(tied)
     for column, metric in enumerate(metrics):
         function, parameters = _function(metric)
-        if metric.measure.chosen is not None or function in _OF_THE_COUNT:
+        if isinstance(metric.measure, SetMeasure) or function in _OF_THE_COUNT:
             counted[metric.cutoff].append(column)
         elif function in _CLOSED_FORMS:
             values[:, column] = _CLOSED_FORMS[function](by_rank, metric.depths(tied.n), **parameters)
@@ -116,22 +116,22 @@ def _fill(values: NDArray[np.float64], tied: TiedRanks, metrics: Sequence[Metric
 
 
 def _function(metric: Metric) -> tuple[Callable[..., Values] | None, dict[str, float]]:
-    """The function of a measure of rankings, and the parameters it is called with; None for any other callable."""
-    ranked = metric.measure.ranked
-    function, parameters = (ranked.func, ranked.keywords) if isinstance(ranked, partial) else (ranked, {})
+    """The function of a measure and its parameters; None for any other callable."""
+    called = metric.measure.function
+    function, parameters = (called.func, called.keywords) if isinstance(called, partial) else (called, {})
     return (function, parameters) if isinstance(function, FunctionType) else (None, {})
 
 
-# Metrics of the number of requirements that are met within the cut-off ------------------------------------------------
+# Metrics that depend on the number of requirements met within the cut-off --------------------------------------------
 
 
 def _of_the_count(tied: TiedRanks, metrics: Sequence[Metric]) -> NDArray[np.float64]:
-    """(queries, metrics) expected values of metrics of one cut-off that depend on this number only."""
+    """(queries, metrics) expected values of metrics with one cut-off that depend only on this number."""
     chances = _counts(tied, np.minimum(metrics[0].depths(tied.n), tied.depth))
     width = tied.first.shape[1]
     ideal = -np.sort(-tied.grades, axis=1)
     rows, counts = np.nonzero(chances)
-    # At which ranks within the cut-off does not matter.
+    # Ranks within the cut-off do not matter.
     ranks = np.where(np.arange(width) < counts[:, None], np.int32(1), MISSING)
     hits = GoldRanks(ranks, ideal[rows], ideal[rows], tied.n[rows], tied.returned[rows])
     weighted = chances[rows, counts, None] * score_ranks(hits, metrics)
@@ -140,23 +140,23 @@ def _of_the_count(tied: TiedRanks, metrics: Sequence[Metric]) -> NDArray[np.floa
 
 
 def _counts(tied: TiedRanks, cut: Counts) -> NDArray[np.float64]:
-    """(queries, width + 1) probability that so many requirements are met within the first `cut` ranks."""
+    """(queries, width + 1) probability that 0, 1, ... requirements are met within the first `cut` ranks."""
     last = tied.first + tied.size - 1
     sure = (last <= cut[:, None]).sum(axis=1)
     chances = np.zeros((len(cut), tied.first.shape[1] + 1))
     everyone = np.arange(len(cut))
     split = _counts_of_split(tied, cut)
     for count in range(split.shape[1]):
-        # The width bounds what is met in all; beyond it the probability is 0.
+        # The width limits the total; beyond it the probability is 0.
         chances[everyone, np.minimum(sure + count, tied.first.shape[1])] += split[:, count]
     return chances
 
 
 def _counts_of_split(tied: TiedRanks, cut: Counts) -> NDArray[np.float64]:
-    """(queries, most + 1) the same, of the requirements in the block that the cut-off splits.
+    """(queries, most + 1) the same for the requirements in the block that the cut-off splits.
 
-    The tools of the block that meet them are dealt one after another: the next is within the cut-off with the share of
-    its places that are left there (for one tool each, the hypergeometric distribution).
+    The tools of the block that meet them are dealt one after another: the next one is within the cut-off with a
+    probability equal to the share of places left there (for single tools, the hypergeometric distribution).
     """
     splits = (tied.first <= cut[:, None]) & (tied.first + tied.size - 1 > cut[:, None])
     most = int(splits.sum(axis=1).max(initial=0))
@@ -192,7 +192,7 @@ def _counts_of_split(tied: TiedRanks, cut: Counts) -> NDArray[np.float64]:
     return chances
 
 
-#: Measures of rankings that depend on nothing else.
+#: Measures on rankings that depend only on this number.
 _OF_THE_COUNT = frozenset({recall, precision, hit, passed})
 
 
@@ -200,7 +200,7 @@ _OF_THE_COUNT = frozenset({recall, precision, hit, passed})
 
 
 class _ByRank:
-    """What is expected at each rank; arrays are (queries, ranks up to the depth)."""
+    """Expectations at each rank; arrays are (queries, ranks up to the depth)."""
 
     def __init__(self, tied: TiedRanks) -> None:
         self.tied = tied
@@ -208,20 +208,20 @@ class _ByRank:
         self._made: dict[object, NDArray[np.float64]] = {}
 
     def once(self, name: object, make: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
-        """What was made under this name before, or is made now."""
+        """The cached value of this name, computed on first use."""
         if name not in self._made:
             self._made[name] = make()
         return self._made[name]
 
     def up_to(self, k: Counts, name: object, weighted: Callable[[], NDArray[np.float64]]) -> Values:
-        """(queries,) the sum over the ranks within k of what `weighted` makes, whose name this is."""
+        """(queries,) the sum over ranks within k of the array that `weighted` computes, cached under this name."""
         sums = self.once(name, lambda: np.cumsum(weighted(), axis=1))
         cut = np.minimum(k, self.tied.depth)
         values: Values = sums[np.arange(len(cut)), cut - 1]
         return values
 
     def slot(self, slot: int, tools: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-        """The probability that the foremost of so many tools of a requirement's block has the rank; usually its own."""
+        """The probability that the foremost of a requirement's tools in a block has the rank; usually its own rank."""
         first, size = self.tied.first[:, slot], self.tied.size[:, slot]
         return self.foremost(first, size, self.tied.tools[:, slot] if tools is None else tools)
 
@@ -237,7 +237,7 @@ class _ByRank:
         return chance
 
     def met(self) -> NDArray[np.float64]:
-        """Requirements that are met there."""
+        """Expected number of requirements met at each rank."""
         return self._sum_of_slots(np.ones_like(self.tied.grades))
 
     def gain(self) -> NDArray[np.float64]:
@@ -251,14 +251,14 @@ class _ByRank:
         return total
 
     def earliest(self) -> NDArray[np.float64]:
-        """The probability that the first requirement of all is met there."""
+        """The probability that the first requirement of all is met at each rank."""
         first = self.tied.first.min(axis=1)
         in_block = (self.tied.first == first[:, None]) & (first < MISSING)[:, None]
         size = np.where(in_block, self.tied.size, 0).max(axis=1)
         return self.foremost(first, size, np.where(in_block, self.tied.tools, 0).sum(axis=1))
 
     def counted(self) -> NDArray[np.float64]:
-        """How many are met up to there, where one is: the sum over requirements."""
+        """Expected number met up to each rank, given one is met there: the sum over requirements."""
         tied = self.tied
         total = np.zeros((len(tied.n), tied.depth))
         for slot in range(tied.first.shape[1]):
@@ -266,7 +266,7 @@ class _ByRank:
             total += (1 + (tied.first < tied.first[:, slot, None]).sum(axis=1))[:, None] * here
             mates = (tied.first == tied.first[:, slot, None]) & (tied.first < MISSING)
             mates[:, slot] = False
-            # Another requirement of the block is met before, unless the foremost tool of both is of this one.
+            # Another requirement of the block is met earlier, unless one tool is the foremost of both.
             for tools in np.unique(tied.tools[mates]):
                 others = (mates & (tied.tools == tools)).sum(axis=1)
                 own = tied.tools[:, slot]
@@ -278,7 +278,7 @@ class _ByRank:
 def _ndcg(expected: _ByRank, k: Counts) -> Values:
     tied = expected.tied
     width = tied.grades.shape[1]
-    # Alone a gold tool has its discount.
+    # A single gold tool has its own discount.
     discounts = _of_one_tool(ndcg, max(tied.depth, width))
     gain = expected.up_to(k, "ndcg", lambda: expected.gain() * discounts[: tied.depth])
     best = -np.sort(-tied.grades, axis=1) * discounts[:width]
@@ -287,7 +287,7 @@ def _ndcg(expected: _ByRank, k: Counts) -> Values:
 
 
 def _of_one_tool(function: Callable[..., Values], depth: int, **parameters: float) -> Values:
-    """(depth,) the values of a measure where the one gold tool is at rank 1, 2, ..."""
+    """(depth,) the values of a measure with the single gold tool at rank 1, 2, ..."""
     ranks, one = np.arange(1, depth + 1, dtype=np.int32)[:, None], np.ones((depth, 1), dtype=np.int32)
     n = np.ones(depth, dtype=np.int64)
     return function(GoldRanks(ranks, one, one, n, n * depth), n * depth, **parameters)
@@ -310,14 +310,14 @@ def _rank_biased_precision(expected: _ByRank, k: Counts, p: float) -> Values:
 
 
 def _mean_reciprocal(expected: _ByRank, k: Counts) -> Values:
-    """E[1 / S] for S the sum over requirements of min(rank, k + 1); NaN where that takes too long.
+    """E[1 / S] for S the sum over requirements of min(rank, k + 1); NaN if that takes too long.
 
-    1 / S is the integral of x ** (S - 1) from 0 to 1, and E[x ** S] the product over blocks of their generating
-    functions: that of the sum of h distinct places of t, all sets of them equally likely, is a Gaussian binomial
-    coefficient (the distribution of Wilcoxon's rank sum). The integrand is a polynomial, for which the quadrature of
-    Gauss and Legendre is exact to the rounding.
+    1 / S is the integral of x ** (S - 1) from 0 to 1, and E[x ** S] is the product over blocks of their generating
+    functions. That of the sum of h distinct places of t, all sets of them equally likely, is a Gaussian binomial
+    coefficient (the distribution of Wilcoxon's rank sum). The integrand is a polynomial, for which Gauss-Legendre
+    quadrature is exact up to rounding.
     """
-    # The variants of mmrr differ in the numerator only.
+    # The variants of mmrr differ only in the numerator.
     return expected.once(("mmrr", k.tobytes()), lambda: _mean_reciprocal_of(expected.tied, k))
 
 
@@ -367,14 +367,14 @@ def _generating_function(tied: TiedRanks, k: Counts, cut: Counts, points: _Quadr
 
 @dataclass(frozen=True)
 class _Block:
-    """One block of tied tools of each of some queries.
+    """One block of tied tools for each of some queries.
 
     Attributes:
-        first, size: (queries,) its first rank, and the number of its tools.
-        places: (queries,) how many of its ranks are within the cut-off.
-        tools: (queries, width) how many of its tools meet each requirement; 0 for those of other blocks.
-        split: (queries, most + 1) `_counts_of_split`, which is of this block if the cut-off splits it.
-        missing: (queries,) the rank that a requirement counts with beyond the cut-off.
+        first, size: (queries,) its first rank and its number of tools.
+        places: (queries,) number of its ranks within the cut-off.
+        tools: (queries, width) number of its tools that meet each requirement; 0 for those of other blocks.
+        split: (queries, most + 1) `_counts_of_split`, valid for this block if the cut-off splits it.
+        missing: (queries,) the rank assigned to a requirement beyond the cut-off.
     """
 
     first: NDArray[np.int64]
@@ -386,7 +386,7 @@ class _Block:
 
 
 def _of_single_tools(block: _Block, points: _Quadrature) -> NDArray[np.float64]:
-    """(queries, points) the generating function of a block in which one tool meets each requirement."""
+    """(queries, points) the generating function of a block with one tool per requirement."""
     n = (block.tools > 0).sum(axis=1)
     function, sums = np.zeros((len(n), len(points.x))), np.ones((len(n), len(points.x)))
     for met in range(int(n.max()) + 1):
@@ -394,7 +394,7 @@ def _of_single_tools(block: _Block, points: _Quadrature) -> NDArray[np.float64]:
         chance = np.where(block.size > block.places, of_split, met == n)
         exponents = met * (block.first - 1) + np.maximum(n - met, 0) * block.missing
         function += chance[:, None] * points.power(exponents) * sums
-        # From the sum of `met` places to that of one more; where there are none left its chance is 0.
+        # From the sum for `met` places to that for one more; its probability is 0 if none are left.
         left = np.maximum(block.places - met, 1)
         next_place = np.array([met + 1])
         one_more = points.geometric(left) / points.geometric(next_place) * points.power(next_place)
@@ -403,10 +403,10 @@ def _of_single_tools(block: _Block, points: _Quadrature) -> NDArray[np.float64]:
 
 
 def _of_alternatives(block: _Block, points: _Quadrature) -> NDArray[np.float64]:
-    """(queries, points) the same where several tools meet a requirement, place by place.
+    """(queries, points) the same if several tools meet a requirement, place by place.
 
-    The next place has a tool of a requirement that is still unmet with the share of its tools in those that are left,
-    whichever tools were before: a Markov chain of the set of unmet requirements.
+    The next place has a tool of an unmet requirement with a probability equal to the share of its tools among those
+    left, whatever came before: a Markov chain on the set of unmet requirements.
     """
     tools = -np.sort(-block.tools, axis=1)[:, :_MOST_WITH_ALTERNATIVES]
     width = int((tools > 0).any(axis=0).sum())
@@ -418,7 +418,7 @@ def _of_alternatives(block: _Block, points: _Quadrature) -> NDArray[np.float64]:
         on = np.flatnonzero(place <= block.places)
         shares = tools[on] / (block.size[on] - place + 1)[:, None]
         found = points.power(block.first[on] - 1 + place)
-        # From small sets to large: what becomes a smaller set is still as it was before this place.
+        # From small sets to large, so that the target of each step is still unchanged.
         for number, unmet in enumerate(sets):
             after = state[number, on] * np.maximum(1 - shares[:, unmet].sum(axis=1), 0.0)[:, None]
             for slot in range(width):
@@ -432,12 +432,12 @@ def _of_alternatives(block: _Block, points: _Quadrature) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class _Quadrature:
-    """Points x from 0 to 1 and weights for integrals of polynomials, by Gauss and Legendre.
+    """Gauss-Legendre points x in [0, 1] and weights for integrals of polynomials.
 
     Attributes:
         x, weights: (points,).
-        low, high: (256, points) powers x ** 0, x ** 1, ... and x ** 0, x ** 256, ..., by products: those of NumPy
-            differ in the last bit between processors.
+        low, high: (256, points) powers x ** 0, x ** 1, ... and x ** 0, x ** 256, ..., by products, because NumPy's
+            powers differ in the last bit between processors.
         low_sums, high_sums: (256, points) the sums of the powers below these.
     """
 
@@ -450,12 +450,12 @@ class _Quadrature:
 
     @staticmethod
     def of_degree(degree: int) -> _Quadrature:
-        """For polynomials of a degree below this.
+        """For polynomials below this degree.
 
         With N points the error is 0 if 2 N >= degree, and at most of the order of exp(-4 N ** 2 / degree) otherwise.
         """
         points = min(degree // 2 + 1, 8 + 7 * math.isqrt(degree) // 2)
-        # In powers of two, so that few are ever made.
+        # In powers of two, so that only few are ever computed.
         return _quadrature(1 << max(1, (points - 1).bit_length()))
 
     def power(self, exponents: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -464,7 +464,7 @@ class _Quadrature:
         return powers
 
     def geometric(self, terms: NDArray[np.int64]) -> NDArray[np.float64]:
-        """(terms, points) 1 + x + x ** 2 + ..., of so many terms: (1 - x ** terms) / (1 - x) without cancellation."""
+        """(terms, points) 1 + x + x ** 2 + ..., as many terms: (1 - x ** terms) / (1 - x) without cancellation."""
         many, few = terms // 256, terms % 256
         sums: NDArray[np.float64] = self.high_sums[many] + self.high[many] * self.low_sums[few]
         return sums
@@ -472,7 +472,7 @@ class _Quadrature:
 
 @cache
 def _quadrature(points: int) -> _Quadrature:
-    # Newton's method for the angle of each root of the Legendre polynomial of an even degree, which keeps the digits
+    # Newton's method on the angle of each root of the Legendre polynomial of an even degree, which keeps the digits
     # that the roots next to 1 would lose; `steepness` is the derivative by the angle.
     angle = np.pi * (np.arange(1, points // 2 + 1) - 0.25) / (points + 0.5)
     for _ in range(6):

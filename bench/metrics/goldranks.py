@@ -1,4 +1,4 @@
-"""The ranks of each query's gold tools: the input of every metric."""
+"""The ranks of each query's gold tools: the input of every metric on rankings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.data.goldgroups import GoldGroups
 #: The rank of a gold tool that was not returned, and of padding.
 MISSING = np.int32(1 << 30)
 
-_BLOCK = 1 << 19  # cells compared at once: small enough to stay in the cache
+_BLOCK = 1 << 19  # cells compared at once: small enough for the processor's cache
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class GoldRanks:
     """Ranks of gold tools, for `queries` queries with at most `width` gold tools each.
 
     Attributes:
-        ranks: (queries, width) int32, 1 = first, ascending; `MISSING` where not returned or padding.
+        ranks: (queries, width) int32, 1 = first, ascending; `MISSING` if not returned, and for padding.
         grades: (queries, width) int32 relevance of the tool at that rank; 0 for padding.
         ideal: (queries, width) int32 relevance of all gold tools, descending; 0 for padding.
         n: (queries,) int64 number of gold tools.
@@ -38,7 +38,7 @@ class GoldRanks:
     def of(tools: NDArray[np.int32], gold: Gold) -> GoldRanks:
         """Locate the gold tools in (queries, depth) ranked tool codes, padded with -1.
 
-        Where gold has alternatives, a requirement is at the rank of the tool that meets it (`any_of`).
+        If gold has alternatives, a requirement has the rank of the tool that meets it (`any_of`).
         """
         if gold.groups is not None:
             return any_of(tools, gold.groups)
@@ -53,7 +53,7 @@ class GoldRanks:
         n: NDArray[np.int64],
         returned: NDArray[np.int64],
     ) -> GoldRanks:
-        """From ranks and grades in any order: sorts both by rank."""
+        """From ranks and grades in any order; sorts both by rank."""
         order = np.argsort(ranks, axis=1, kind="stable")
         return GoldRanks(
             np.take_along_axis(ranks, order, 1),
@@ -65,7 +65,7 @@ class GoldRanks:
 
 
 def returned_counts(tools: NDArray[np.int32]) -> NDArray[np.int64]:
-    """(queries,) number of tools in each row; padding is at the end, so most rows need one look."""
+    """(queries,) number of tools in each row; padding is at the end, so most rows need one comparison."""
     queries, depth = tools.shape
     counts = np.full(queries, depth, dtype=np.int64)
     short = np.flatnonzero(tools[:, -1] == -1) if depth else np.arange(0)
@@ -104,19 +104,19 @@ def locate(tools: NDArray[np.int32], wanted: NDArray[np.int32]) -> NDArray[np.in
 def any_of(tools: NDArray[np.int32], groups: GoldGroups) -> GoldRanks:
     """Locate judgements that any tool of a group satisfies.
 
-    A ranked tool satisfies at most one judgement of its query. Where groups share tools, ranked tools and judgements
-    are matched: at every depth, those judgements are satisfied that have the largest total relevance of all that the
-    tools so far can satisfy together. A judgement stays satisfied at greater depths, and its rank is the depth from
-    which on it is (what some tools can satisfy together are the independent sets of a transversal matroid, Edmonds and
-    Fulkerson 1965, so that augmenting paths in the order of the ranking are optimal). No other choice gives a higher
-    value of a metric at any cut-off.
+    A ranked tool satisfies at most one judgement of its query. If groups share tools, ranked tools and judgements are
+    matched: at every depth, the satisfied judgements are those with the largest total relevance that the tools so far
+    can satisfy together. A satisfied judgement stays satisfied at greater depths, and its rank is the depth at which it
+    is first satisfied (sets of judgements that some tools can satisfy together are the independent sets of a
+    transversal matroid, Edmonds and Fulkerson 1965, so augmenting paths in the order of the ranking are optimal). No
+    other choice gives a higher value of a metric at any cut-off.
 
     Args:
         tools: (queries, depth) ranked tool codes, padded with -1.
         groups: judgements of the same queries.
 
     Returns:
-        The ranks, with a judgement in place of a gold tool; `GoldRanks.of` for groups of one.
+        The ranks, with judgements in place of gold tools; `GoldRanks.of` for groups of one.
     """
     filled = groups.cell_mask()
     wanted = np.full(filled.shape, -1, dtype=np.int32)
@@ -128,7 +128,7 @@ def satisfied_ranks(tool_ranks: NDArray[np.int32], groups: GoldGroups, returned:
     """The ranks at which judgements are satisfied, by the rule of `any_of`.
 
     Args:
-        tool_ranks: (tools of all groups,) the rank of each tool; `MISSING` where it was not returned.
+        tool_ranks: (tools of all groups,) the rank of each tool; `MISSING` if it was not returned.
         groups: the judgements.
         returned: (queries,) number of tools returned.
     """
@@ -145,7 +145,7 @@ def satisfied_ranks(tool_ranks: NDArray[np.int32], groups: GoldGroups, returned:
 
 
 def _sharing(owners: NDArray[np.int64], tools: NDArray[np.int32], ranks: NDArray[np.int32]) -> list[int]:
-    """The queries in which a ranked tool is in several groups; arrays are (tools of all groups,)."""
+    """Queries in which a ranked tool is in several groups; arrays are (tools of all groups,)."""
     ranked = ranks < MISSING
     pairs = np.column_stack([owners[ranked], tools[ranked]])
     several, times = np.unique(pairs, axis=0, return_counts=True)
@@ -167,7 +167,7 @@ def _match(ranks: NDArray[np.int32], groups: GoldGroups, first: int, last: int) 
     holder: dict[int, int] = {}
     satisfied = dict.fromkeys(range(first, last), int(MISSING))
     for rank in sorted(could):
-        # Judgements that become satisfied if those before them on a path move on to another tool.
+        # Judgements that become satisfied if earlier ones on a path move to another tool.
         came_from: dict[int, int | None] = {}
         pending: list[tuple[int, int | None]] = [(rank, None)]
         while pending:

@@ -1,17 +1,18 @@
-"""`Measure` and `Metric`: a measure is declared once; a metric is a measure at a cut-off.
+"""Measures by kind, and `Metric`: a measure is declared once; a metric is a measure at a cut-off.
 
-A metric's canonical string (`ndcg@5`, `rbp(p=0.9)@10`) is its identity: it parses, prints back the same, and keys
-every file and table. Parameters at their defaults are left out of it.
+A metric's canonical string (`ndcg@5`, `rbp(p=0.9)@10`) is its identity: it parses, prints back the same, and is the key
+in every file and table. Parameters at their defaults are left out. `measures` declares them, `evaluate` computes them.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,14 +29,12 @@ CutoffForm = Literal["k", "gold", "none"]
 Values = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-#: The fields of a measure that are functions.
-_FUNCTIONS = ("ranked", "chosen", "confident", "largest")
 _CUT = re.compile(r"@(?:[0-9]+|gold)$")
 
 
 @dataclass(frozen=True)
 class SetSizes:
-    """What set metrics need of the recommended sets R, per query.
+    """Input of set metrics: sizes of the recommended sets R, per query.
 
     Attributes:
         size: (queries,) int64, |R|.
@@ -50,13 +49,13 @@ class SetSizes:
 
 @dataclass(frozen=True)
 class Confidence:
-    """What measures of confidence need of an answer, per query.
+    """Input of measures of confidence, per query.
 
     Attributes:
-        score: (queries,) float64, the score of the first tool; -inf where nothing was returned.
+        score: (queries,) float64, the score of the first tool; -inf if nothing was returned.
         has_gold: (queries,) whether a tool of the library answers the query.
         first: (queries,) int64, the rank of the first gold tool; `MISSING` without one.
-        failed: (queries,) whether the query failed; its score is the worst that a measure knows.
+        failed: (queries,) whether the query failed; then its score is the worst possible.
     """
 
     score: Values
@@ -67,12 +66,12 @@ class Confidence:
 
 @dataclass(frozen=True)
 class Draws:
-    """What measures against chance need of rankings, per query that has gold.
+    """Input of measures against chance, per query with gold.
 
     Attributes:
-        first: (queries,) the rank of the first gold tool; `MISSING` without one, and where the query failed.
-        fitting: (queries,) int64, the tools that meet a requirement, alternatives included.
-        library: the tools that are there to be drawn.
+        first: (queries,) the rank of the first gold tool; `MISSING` without one, and if the query failed.
+        fitting: (queries,) int64, number of tools that meet a requirement, alternatives included.
+        library: number of tools in the library.
     """
 
     first: NDArray[np.int32]
@@ -80,97 +79,184 @@ class Draws:
     library: int
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A family of metrics that differ in their cut-off.
+@dataclass(frozen=True, kw_only=True)
+class Measure(ABC):
+    """A family of metrics that differ in their cut-off. The kinds below define the arguments of its function.
 
     Attributes:
-        name: as in `ndcg@5` before the `@`.
-        kind: `ranking` reads ranks of gold tools, `set` reads recommended sets, `abstention` how many tools are
-            returned, `forbidden` whether a forbidden tool is, `destructive` how many tools that may destroy something
-            and have no use (`bench.metrics.destructive`), `confidence` the score of the first tool, `chance` whether
-            more is found than by drawing tools (`bench.metrics.chance`).
-        cutoffs: which cut-offs the name takes: `k` an integer, `gold` the number of gold tools, `none` bare.
+        kind: the kind, in a word; `averages`: True if a metric is the mean of its values over queries, False if it is
+            a statistic of all queries together.
+        name: the part of `ndcg@5` before the `@`.
+        function: gives (queries,) float64 values; its arguments are those of the kind.
         definition: one line of words.
-        edge_cases: what happens at the borders.
-        source: where the definition comes from.
-        ranked: `(GoldRanks, k) -> (queries,)` for kind `ranking`; k is (queries,) int64.
-        chosen: `(SetSizes) -> (queries,)` for sets, and for the first k of a ranking. For kind `forbidden` the sizes
-            are those of the set of forbidden tools, for kind `destructive` of the destructive ones without a use.
-        confident: `(Confidence, k) -> (queries,)` for kind `confidence`, `(Draws, k) -> (queries,)` for kind `chance`:
-            values whose mean is a statistic of all queries together, each the statistic plus the query's influence on
-            it.
+        edge_cases: behaviour in edge cases.
+        source: source of the definition.
         formula: the definition as LaTeX mathematics; G is the set of gold tools, n its size, h_1, h_2, ... the ranking,
             r_g the rank of the gold tool g, R a recommended set.
+        cutoffs: allowed cut-offs: `k` an integer, `gold` the number of gold tools, `none` no cut-off.
+        span: its smallest and largest value, which intervals respect; infinite if it has no limit, None if the
+            limit is unknown.
+        largest: `(k, n) -> float`, the largest value at a cut-off k if a query has at most n gold tools; for
+            measures whose largest value depends on these.
         higher_is_better: False for differences.
         reproduction_only: a paper's own variant, never used to rank methods.
-        on_no_gold: True for a measure that is taken over the queries without gold, and over no others (rule 3) unless
-            its kind is `set`: then over all queries.
-        monotone: False where moving a gold tool up can lower the value, so that the best and worst order of tied
-            tools are not those of the gold; such a metric has no tie band.
-        span: the smallest and the largest value that it can have, which intervals respect; infinite where there is
-            none, None where nobody knows.
-        largest: `(k, n) -> float`, the largest value at a cut-off k where a query has at most n gold tools; for a
-            measure whose largest value depends on them.
-        parameters: a class of parameters of its own, each with a default. The functions take them as keywords:
-            `ranked(gold, k, p=0.8)`.
+        parameters: a class of parameters, each with a default. The functions receive them as keywords:
+            `function(gold, k, p=0.8)`.
     """
 
-    name: str
-    kind: Literal["ranking", "set", "abstention", "forbidden", "destructive", "confidence", "chance"]
-    cutoffs: frozenset[CutoffForm]
+    kind: ClassVar[str]
+    averages: ClassVar[bool] = True
+
+    name: str = field(kw_only=False)
+    function: Callable[..., Values]
     definition: str
     edge_cases: str
     source: str
-    ranked: Callable[..., Values] | None = None
-    chosen: Callable[..., Values] | None = None
-    confident: Callable[..., Values] | None = None
     formula: str = ""
-    higher_is_better: bool = True
-    reproduction_only: bool = False
-    on_no_gold: bool = False
-    monotone: bool = True
+    cutoffs: tuple[CutoffForm, ...] = ("k",)
     span: tuple[float, float] | None = None
     largest: Callable[..., float] | None = None
+    higher_is_better: bool = True
+    reproduction_only: bool = False
     parameters: type[ParameterSet] = ParameterSet
+
+    @abstractmethod
+    def taken(self, gold: Gold) -> NDArray[np.bool_]:
+        """(queries,) the queries it applies to: a metric is NaN on all others, which do not count in its mean."""
 
     def __post_init__(self) -> None:
         if fields := self.parameters.model_fields:
             if lacking := [name for name, field in fields.items() if field.is_required()]:
                 raise ValueError(f"the parameter {lacking[0]!r} of the measure {self.name} needs a default")
-            # The functions as they are called without parameters: a bare name means the defaults.
+            # The functions without parameters: a bare name means the defaults.
             for name, function in self.functions().items():
                 given = function.keywords if isinstance(function, partial) else {}
                 defaults = {key: field.get_default() for key, field in fields.items() if key not in given}
                 object.__setattr__(self, name, partial(function, **defaults))
-        if self.on_no_gold and (self.chosen is None or "gold" in self.cutoffs):
-            raise ValueError(f"{self.name} is taken over the queries without gold: it needs `chosen`, and not @gold")
 
     def functions(self) -> dict[str, Callable[..., Any]]:
-        """Those of its fields that are functions and that it has."""
-        return {name: function for name in _FUNCTIONS if (function := getattr(self, name)) is not None}
+        """Its fields that are functions and are set."""
+        return {"function": self.function} | ({} if self.largest is None else {"largest": self.largest})
 
     def at(self, parameters: ParameterSet) -> Measure:
-        """The measure with these values of its parameters, and named by those that are not at their defaults."""
+        """The measure with these parameter values, which its name shows unless they are the defaults."""
         values = {name: getattr(parameters, name) for name in self.parameters.model_fields}
         given: dict[str, Any] = {name: partial(function, **values) for name, function in self.functions().items()}
         return replace(self, name=str(short_spec(self.name, parameters)), **given)
 
+
+@dataclass(frozen=True, kw_only=True)
+class RankingMeasure(Measure):
+    """A measure of where gold tools are ranked: `function(GoldRanks, k)`; k is (queries,) int64.
+
+    Attributes:
+        monotone: False if moving a gold tool up can lower the value, so that the best and worst order of tied tools
+            are not those of the gold; such a metric has no tie band.
+    """
+
+    kind = "ranking"
+
+    monotone: bool = True
+
     def taken(self, gold: Gold) -> NDArray[np.bool_]:
-        """(queries,) on which queries it is taken: a metric is NaN on all others, and has no part in its mean."""
+        """Queries with gold."""
+        return gold.counts > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetMeasure(Measure):
+    """A measure of recommended sets, or of the first k of a ranking as a set: `function(SetSizes)`.
+
+    Attributes:
+        queries: the queries it applies to: those with `gold`, those with `no gold` (rule 3), or `all`.
+    """
+
+    kind = "set"
+
+    cutoffs: tuple[CutoffForm, ...] = ("none",)
+    queries: Literal["gold", "no gold", "all"] = "gold"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.queries != "gold" and "gold" in self.cutoffs:
+            raise ValueError(f"{self.name} is defined on queries without gold and cannot have the cut-off gold")
+
+    def taken(self, gold: Gold) -> NDArray[np.bool_]:
+        """Queries with gold, without, or all."""
         judged = gold.counts > 0
-        if self.kind == "forbidden":
-            return np.zeros(len(gold), dtype=np.bool_) if gold.forbidden is None else gold.forbidden.counts > 0
-        if self.kind in {"destructive", "chance"}:
-            # What a tool may do, and how many there are, is not in the gold: these values are of the library
-            # (`bench.metrics.destructive`, `bench.metrics.chance`).
-            return np.zeros(len(gold), dtype=np.bool_)
-        if self.kind == "confidence":
-            # Without queries of both kinds there is nothing to tell apart.
-            return np.full(len(gold), bool(judged.any() and not judged.all()))
-        if self.on_no_gold:
-            return np.ones_like(judged) if self.kind == "set" else ~judged
-        return judged
+        if self.queries == "gold":
+            return judged
+        return ~judged if self.queries == "no gold" else np.ones_like(judged)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AbstentionMeasure(SetMeasure):
+    """A measure of how many tools are returned: `function(SetSizes)`."""
+
+    kind = "abstention"
+
+    cutoffs: tuple[CutoffForm, ...] = ("k", "none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForbiddenMeasure(SetMeasure):
+    """A measure of whether forbidden tools are returned: `function(SetSizes)`, with the forbidden tools as gold."""
+
+    kind = "forbidden"
+
+    cutoffs: tuple[CutoffForm, ...] = ("k", "none")
+
+    def taken(self, gold: Gold) -> NDArray[np.bool_]:
+        """Queries that name forbidden tools."""
+        return np.zeros(len(gold), dtype=np.bool_) if gold.forbidden is None else gold.forbidden.counts > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DestructiveMeasure(SetMeasure):
+    """A measure of unneeded tools that may destroy something: `function(SetSizes)`, with these tools as gold.
+
+    What a tool may do is not part of the gold: `bench.metrics.destructive` computes the values.
+    """
+
+    kind = "destructive"
+
+    cutoffs: tuple[CutoffForm, ...] = ("k", "none")
+
+    def taken(self, gold: Gold) -> NDArray[np.bool_]:
+        """None that the gold names."""
+        return np.zeros(len(gold), dtype=np.bool_)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidenceMeasure(Measure):
+    """A measure of the score of the first tool: `function(Confidence, k)`.
+
+    The mean of its values is a statistic of all queries together: each value is the statistic plus the query's
+    influence on it.
+    """
+
+    kind = "confidence"
+    averages = False
+
+    def taken(self, gold: Gold) -> NDArray[np.bool_]:
+        """All queries if some have gold and some have none, else no query."""
+        judged = gold.counts > 0
+        return np.full(len(gold), bool(judged.any() and not judged.all()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChanceMeasure(Measure):
+    """A measure of the gain over random draws: `function(Draws, k)`, with values as in `ConfidenceMeasure`.
+
+    The size of the library is not part of the gold: `bench.metrics.chance` computes the values.
+    """
+
+    kind = "chance"
+    averages = False
+
+    def taken(self, gold: Gold) -> NDArray[np.bool_]:
+        """None that the gold names."""
+        return np.zeros(len(gold), dtype=np.bool_)
 
 
 @dataclass(frozen=True)
@@ -185,21 +271,27 @@ class Metric:
 
     @property
     def needs_sets(self) -> bool:
-        """True when the metric is defined on recommended sets alone."""
-        return self.measure.chosen is not None and self.cutoff is None
+        """True if the metric is only defined on recommended sets."""
+        return isinstance(self.measure, SetMeasure) and self.cutoff is None
 
     @property
     def on_gold_ranks(self) -> bool:
-        """True when its values are made of the ranks of gold tools alone."""
+        """True if its values depend only on the ranks of gold tools."""
         return self.measure.kind in {"ranking", "set"} and not self.needs_sets
 
+    @property
+    def has_tie_band(self) -> bool:
+        """True if the best and the worst order of tied tools are those of their gold tools."""
+        monotone = not isinstance(self.measure, RankingMeasure) or self.measure.monotone
+        return self.on_gold_ranks and monotone
+
     def span(self, gold: ArrayLike) -> Span:
-        """The range of its mean over queries with so many gold tools each."""
+        """The range of its mean over queries with these numbers of gold tools."""
         low, high = self.measure.span or (-math.inf, math.inf)
         if self.measure.largest is not None and not self.needs_sets:
             most = int(np.max(gold, initial=0))
             high = self.measure.largest(most if self.cutoff == "gold" else self.cutoff or DEFAULT_DEPTH, most)
-        return Span(low, high, each=self.measure.confident is None)
+        return Span(low, high, each=self.measure.averages)
 
     def depths(self, n: Counts) -> Counts:
         """(queries,) cut-off of each query, given its number of gold tools; the protocol's depth for a bare metric."""

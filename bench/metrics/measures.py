@@ -1,4 +1,4 @@
-"""The protocol's metrics, each with definition, edge cases and source."""
+"""The protocol's metrics, each with definition, edge cases and source. `catalogue` lists them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,21 @@ from pydantic import Field
 from bench.base.parameters import ParameterSet
 from bench.base.protocol import DEFAULT_DEPTH
 from bench.metrics.goldranks import GoldRanks
-from bench.metrics.measure import Confidence, Counts, CutoffForm, Draws, Measure, SetSizes, Values
-
-_K: frozenset[CutoffForm] = frozenset({"k"})
-_K_OR_GOLD: frozenset[CutoffForm] = frozenset({"k", "gold"})
-_GOLD: frozenset[CutoffForm] = frozenset({"gold"})
-_BARE: frozenset[CutoffForm] = frozenset({"none"})
-_K_OR_BARE: frozenset[CutoffForm] = frozenset({"k", "none"})
+from bench.metrics.measure import (
+    AbstentionMeasure,
+    ChanceMeasure,
+    Confidence,
+    ConfidenceMeasure,
+    Counts,
+    DestructiveMeasure,
+    Draws,
+    ForbiddenMeasure,
+    Measure,
+    RankingMeasure,
+    SetMeasure,
+    SetSizes,
+    Values,
+)
 
 
 def _sum(values: NDArray[Any]) -> Values:
@@ -78,12 +86,12 @@ def multiple_mean_reciprocal_rank(gold: GoldRanks, k: Counts) -> Values:
 
 
 def multiple_mean_reciprocal_rank_printed(gold: GoldRanks, k: Counts) -> Values:
-    """The same with n / 2 on top, as eq. (2) is printed."""
+    """The same with n / 2 in the numerator, as eq. (2) is printed."""
     return gold.n / 2 / _mean_rank(gold, k)
 
 
 def _least_mean_rank(k: int, n: int) -> float:
-    """The mean rank of n gold tools at the top of a ranking, those beyond k at k + 1; of one at least."""
+    """The mean rank of n gold tools at the top of a ranking, those beyond k at k + 1; at least one."""
     return sum(min(rank, k + 1) for rank in range(1, max(n, 1) + 1)) / max(n, 1)
 
 
@@ -106,7 +114,7 @@ def rank_biased_precision(gold: GoldRanks, k: Counts, p: float) -> Values:
 def _discounts(deepest: int) -> Values:
     """1 / log2(rank + 1) for the ranks 0 (unused) to `deepest`.
 
-    From the C library by way of `math`: NumPy's own logarithm differs in the last bit between processors.
+    Uses the C library through `math`: NumPy's own logarithm differs in the last bit between processors.
     """
     return np.array([0.0, *(1.0 / math.log2(rank + 1) for rank in range(1, deepest + 1))])
 
@@ -162,17 +170,17 @@ def set_exact(sets: SetSizes) -> Values:
 
 
 def choice(sets: SetSizes) -> Values:
-    """1 if R = G, both of them empty included; a query that failed counts as one that returned a hundred tools."""
+    """1 if R = G, also if both are empty; a failed query counts as one that returned a hundred tools."""
     return np.where((sets.hits == sets.n) & (sets.size == sets.n) & (sets.size < DEFAULT_DEPTH), 1.0, 0.0)
 
 
 def set_hit(sets: SetSizes) -> Values:
-    """1 if R holds a gold tool."""
+    """1 if R contains a gold tool."""
     return np.where(sets.hits > 0, 1.0, 0.0)
 
 
 def set_pass(sets: SetSizes) -> Values:
-    """1 if R holds every gold tool."""
+    """1 if R contains every gold tool."""
     return np.where(sets.hits == sets.n, 1.0, 0.0)
 
 
@@ -198,12 +206,12 @@ def returned(sets: SetSizes) -> Values:
 
 
 def touched(sets: SetSizes) -> Values:
-    """1 if R holds one of the tools that the sizes are about."""
+    """1 if R contains one of the tools that the sizes are about."""
     return np.where(sets.hits > 0, 1.0, 0.0)
 
 
 def met(sets: SetSizes) -> Values:
-    """How many of the tools that the sizes are about are in R."""
+    """Number of the tools in R that the sizes are about."""
     return sets.hits.astype(np.float64)
 
 
@@ -213,10 +221,10 @@ def separation(answers: Confidence, k: Counts) -> Values:
     The mean of the values is the area; their variance over the number of queries is that of DeLong et al. 1988, and
     over sums of units that of Obuchowski 1997.
     """
-    # A query that failed is on the wrong side of all others.
+    # A failed query loses every comparison.
     score = np.where(answers.failed, np.where(answers.has_gold, -np.inf, np.inf), answers.score)
     with_gold, without = score[answers.has_gold], score[~answers.has_gold]
-    # The share of the other kind's scores that a query is on the right side of; ties count a half.
+    # The share of the other kind's scores that a query beats; ties count a half.
     below, at_most = (np.searchsorted(np.sort(without), with_gold, side) for side in ("left", "right"))
     above, at_least = (np.searchsorted(np.sort(with_gold), without, side) for side in ("right", "left"))
     shares = np.empty(len(score))
@@ -231,12 +239,12 @@ def separation(answers: Confidence, k: Counts) -> Values:
 def risk_coverage(answers: Confidence, k: Counts) -> Values:
     """Area under the risk-coverage curve, plus each query's influence on it.
 
-    Queries are answered from the most to the least confident; those of equal score together. An answer is wrong if no
-    gold tool is among its first k, and without gold if there is an answer at all. With weights w of the queries, the
-    area is the mean of the risk at each query's own score; a value is the area plus its derivative by the query's
-    weight at equal weights (the infinitesimal jackknife of Jaeckel 1972), so that the mean of the values is the area.
+    Queries are answered from the most to the least confident, those with equal scores together. An answer is wrong if
+    no gold tool is among its first k or, without gold, if there is an answer at all. With query weights w, the area is
+    the mean of the risk at each query's own score. A value is the area plus its derivative by the query's weight at
+    equal weights (the infinitesimal jackknife of Jaeckel 1972), so the mean of the values is the area.
     """
-    # A query that failed is a wrong answer of the highest confidence: a failure is no decision to stay silent.
+    # A failed query counts as a wrong answer with the highest confidence: failing is not abstaining.
     score = np.where(answers.failed, np.inf, answers.score)
     wrong = np.where(answers.has_gold, answers.first > k, score > -np.inf).astype(np.float64)
     levels, place, sizes = np.unique(-score, return_inverse=True, return_counts=True)
@@ -245,13 +253,13 @@ def risk_coverage(answers: Confidence, k: Counts) -> Values:
     weights = sizes / answered
     later = np.cumsum(weights[::-1])[::-1]
     later_risk = np.cumsum((weights * risk)[::-1])[::-1]
-    # The area once as itself, and once minus itself in the derivative.
+    # The area enters once directly and once negated in the derivative.
     values: Values = risk[place] + wrong * later[place] - later_risk[place]
     return values
 
 
 def chance_of_hit(fitting: Counts, k: Counts, library: Counts | int) -> Values:
-    """(queries,) the probability that k tools, drawn without replacement from a library, hold one of those that fit.
+    """(queries,) the probability that k tools drawn without replacement from a library contain one that fits.
 
     1 - C(N - R, k) / C(N, k), the complement of a hypergeometric draw without a hit.
     """
@@ -265,9 +273,9 @@ def chance_of_hit(fitting: Counts, k: Counts, library: Counts | int) -> Values:
 def bits_over_random(draws: Draws, k: Counts) -> Values:
     """log2 of the share of queries with a hit over that of random draws, plus each query's influence on it.
 
-    With h the hits and c their chances, the statistic is log2(mean h / mean c); a value is the statistic plus its
-    derivative by the query's weight, (h / mean h - c / mean c) / ln 2, so that the mean of the values is the statistic.
-    Where all queries have a hit, or none has, the values are the statistic: they say nothing of how sure it is.
+    With hits h and their chances c, the statistic is log2(mean h / mean c); a value is the statistic plus its
+    derivative by the query's weight, (h / mean h - c / mean c) / ln 2, so the mean of the values is the statistic. If
+    all queries have a hit, or none has, the values equal the statistic: they carry no uncertainty.
     """
     hits = np.where(draws.first <= k, 1.0, 0.0)
     chances = chance_of_hit(draws.fitting, k, draws.library)
@@ -284,7 +292,7 @@ class _Persistence(ParameterSet):
     p: float = Field(0.8, gt=0, lt=1, description="probability that a reader goes on from one tool to the next")
 
 
-#: Of values that are shares, and of counts.
+#: Ranges of shares and of counts.
 _SHARE, _COUNT = (0.0, 1.0), (0.0, math.inf)
 _COLT = "Qu et al. 2024 (COLT), as COMP@k; Gao et al. 2025 (TGR), eq. 4, as Pass Rate"
 _PTR = "Gao et al. 2024 (PTR), section 4"
@@ -296,18 +304,18 @@ def _either(value: str, condition: str) -> str:
     return rf"\begin{{cases}} {value} & \text{{if }} {condition} \\ 0 & \text{{otherwise}} \end{{cases}}"
 
 
-#: A share of what a ranking finds by an integer cut-off, and of what a recommended set has; each may say otherwise.
-_RANKING = partial(Measure, kind="ranking", cutoffs=_K, span=_SHARE)
-_SET = partial(Measure, kind="set", cutoffs=_BARE, span=_SHARE)
+#: A share in a ranking with an integer cut-off, and a share in a recommended set; each may override this.
+_RANKING = partial(RankingMeasure, span=_SHARE)
+_SET = partial(SetMeasure, span=_SHARE)
 
 MEASURES: tuple[Measure, ...] = (
     _RANKING(
         "recall",
-        cutoffs=_K_OR_GOLD,
+        cutoffs=("k", "gold"),
         definition="the share of the gold tools that are among the first k",
         edge_cases="Fewer than k tools returned: those returned count. `@gold` sets k = n for each query.",
         source="trec_eval `recall`; query-generation paper eq. 1; `@gold`: PTR section 5.1",
-        ranked=recall,
+        function=recall,
         formula=r"\frac{|G \cap \{h_1, \dots, h_k\}|}{n}",
     ),
     _RANKING(
@@ -315,7 +323,7 @@ MEASURES: tuple[Measure, ...] = (
         definition="the share of the first k tools that are gold",
         edge_cases="Divides by k even when fewer tools were returned, as trec_eval `P` does.",
         source="trec_eval `P`",
-        ranked=precision,
+        function=precision,
         largest=lambda k, n: min(k, n) / k,
         formula=r"\frac{|G \cap \{h_1, \dots, h_k\}|}{k}",
     ),
@@ -324,16 +332,16 @@ MEASURES: tuple[Measure, ...] = (
         definition="1 if a gold tool is among the first k, else 0",
         edge_cases="Graded gold counts from relevance 1.",
         source="trec_eval `success`",
-        ranked=hit,
+        function=hit,
         formula=_either("1", r"G \cap \{h_1, \dots, h_k\} \neq \emptyset"),
     ),
     _RANKING(
         "ndcg",
-        cutoffs=_K_OR_GOLD,
+        cutoffs=("k", "gold"),
         definition="discounted cumulative gain at k, divided by that of the best possible ranking of ALL gold tools",
         edge_cases="The ideal has min(k, n) terms. Gain is linear in relevance. `@gold` sets k = n for each query.",
         source="Järvelin & Kekäläinen 2002; trec_eval `ndcg_cut`",
-        ranked=ndcg,
+        function=ndcg,
         formula=r"\frac{\sum_{i=1}^{k} rel_i / \log_2(i + 1)}{\sum_{i=1}^{\min(k, n)} rel^*_i / \log_2(i + 1)}",
     ),
     _RANKING(
@@ -341,7 +349,7 @@ MEASURES: tuple[Measure, ...] = (
         definition="the mean over the gold tools of the precision at their rank; a gold tool beyond k counts 0",
         edge_cases="Divides by all n gold tools, also those beyond k. Bare `map` is map@100, the protocol's depth.",
         source="trec_eval `map_cut`; query-generation paper eq. 3",
-        ranked=average_precision,
+        function=average_precision,
         formula=r"\frac{1}{n} \sum_{i=1}^{k} [h_i \in G] \cdot \frac{|G \cap \{h_1, \dots, h_i\}|}{i}",
     ),
     _RANKING(
@@ -349,7 +357,7 @@ MEASURES: tuple[Measure, ...] = (
         definition="1 / rank of the first gold tool within k, else 0",
         edge_cases="Bare `mrr` is mrr@100, the protocol's depth.",
         source="trec_eval `recip_rank`, cut at k",
-        ranked=reciprocal_rank,
+        function=reciprocal_rank,
         formula=_either(r"\frac{1}{\min_{g \in G} r_g}", r"\min_{g \in G} r_g \leq k"),
     ),
     _RANKING(
@@ -359,7 +367,7 @@ MEASURES: tuple[Measure, ...] = (
         edge_cases="Binary relevance. At most 1 - p ** k, and so below 1 for a perfect ranking. What lies beyond k "
         "counts 0: the residual is not added. Bare `rbp` is rbp@100, the protocol's depth.",
         source="Moffat & Zobel 2008",
-        ranked=rank_biased_precision,
+        function=rank_biased_precision,
         largest=lambda k, n, p: round(1 - p ** min(k, n), 12),
         formula=r"(1 - p) \sum_{i=1}^{k} [h_i \in G] \cdot p^{i - 1}",
         parameters=_Persistence,
@@ -371,7 +379,7 @@ MEASURES: tuple[Measure, ...] = (
         "(n+1)/2/(k+1), which passes 1 when n > k+1; a query that was not answered scores 0. Bare `mmrr` is mmrr@100, "
         "the protocol's depth.",
         source=f"{_QUERY_GENERATION}, with the numerator that its text describes",
-        ranked=multiple_mean_reciprocal_rank,
+        function=multiple_mean_reciprocal_rank,
         formula=r"\frac{(n + 1) / 2}{\frac{1}{n} \sum_{g \in G} \min(r_g, k + 1)}",
         span=_COUNT,
         largest=lambda k, n: (n + 1) / 2 / _least_mean_rank(k, n),
@@ -381,17 +389,17 @@ MEASURES: tuple[Measure, ...] = (
         definition="1 if every gold tool is among the first k, else 0",
         edge_cases="0 whenever n > k.",
         source=_COLT,
-        ranked=passed,
+        function=passed,
         formula=_either("1", r"G \subseteq \{h_1, \dots, h_k\}"),
     ),
     _SET(
         "tracc",
-        cutoffs=_K_OR_BARE,
+        cutoffs=("k", "none"),
         definition="the recall of the set, reduced by how far its size is from that of the gold set",
         edge_cases="R = ∅ gives 0. Bare `tracc` is taken on the set a method recommends (or on a learnt cut of its "
         "ranking, named in the row); `tracc@k` takes the first k of the ranking as R.",
         source=_PTR,
-        chosen=tracc,
+        function=tracc,
         formula=r"\left(1 - \frac{\left| |R| - n \right|}{|R \cup G|}\right) \cdot \frac{|R \cap G|}{n}",
     ),
     _SET(
@@ -399,7 +407,7 @@ MEASURES: tuple[Measure, ...] = (
         definition="the share of the recommended tools that are gold",
         edge_cases="R = ∅ gives 0.",
         source="precision of a set",
-        chosen=set_precision,
+        function=set_precision,
         formula=r"\frac{|R \cap G|}{|R|}",
     ),
     _SET(
@@ -407,7 +415,7 @@ MEASURES: tuple[Measure, ...] = (
         definition="the share of the gold tools that are recommended",
         edge_cases="R = ∅ gives 0.",
         source="recall of a set",
-        chosen=set_recall,
+        function=set_recall,
         formula=r"\frac{|R \cap G|}{n}",
     ),
     _SET(
@@ -415,7 +423,7 @@ MEASURES: tuple[Measure, ...] = (
         definition="the harmonic mean of set_precision and set_recall",
         edge_cases="R = ∅ gives 0.",
         source="harmonic mean of set precision and set recall (van Rijsbergen 1979)",
-        chosen=set_f1,
+        function=set_f1,
         formula=r"\frac{2 |R \cap G|}{|R| + n}",
     ),
     _SET(
@@ -423,7 +431,7 @@ MEASURES: tuple[Measure, ...] = (
         definition="1 if the recommended set is the gold set, else 0",
         edge_cases="R = ∅ gives 0.",
         source="exact match (subset accuracy) of a set",
-        chosen=set_exact,
+        function=set_exact,
         formula=_either("1", "R = G"),
     ),
     _SET(
@@ -434,8 +442,8 @@ MEASURES: tuple[Measure, ...] = (
         "two are one too many. So a query of which a forbidden tool is called scores 0, with gold or without. A query "
         "that failed scores 0, and so does a set of 100 tools or more.",
         source="this protocol, rules 2 and 3",
-        chosen=choice,
-        on_no_gold=True,
+        function=choice,
+        queries="all",
         formula=_either("1", "R = G"),
     ),
     _SET(
@@ -443,7 +451,7 @@ MEASURES: tuple[Measure, ...] = (
         definition="1 if a gold tool is recommended, else 0",
         edge_cases="As `hit`, on the recommended set.",
         source="this protocol",
-        chosen=set_hit,
+        function=set_hit,
         formula=_either("1", r"R \cap G \neq \emptyset"),
     ),
     _SET(
@@ -451,7 +459,7 @@ MEASURES: tuple[Measure, ...] = (
         definition="1 if every gold tool is recommended, else 0",
         edge_cases="As `pass`, on the recommended set, however large.",
         source="this protocol",
-        chosen=set_pass,
+        function=set_pass,
         formula=_either("1", r"G \subseteq R"),
     ),
     _SET(
@@ -459,137 +467,118 @@ MEASURES: tuple[Measure, ...] = (
         definition="the difference between the size of the recommended set and that of the gold set",
         edge_cases="Lower is better. A query that was not answered has R = ∅ and so n.",
         source="PTR Fig. 4",
-        chosen=size_difference,
+        function=size_difference,
         formula=r"\left| |R| - n \right|",
         higher_is_better=False,
         span=_COUNT,
     ),
-    Measure(
+    AbstentionMeasure(
         "abstained",
-        "abstention",
-        _K_OR_BARE,
-        "over the queries WITHOUT gold: 1 if no tool is recommended, else 0",
-        "Bare `abstained` is taken on recommended sets; `abstained@k` is 1 if the ranking is empty. Queries with gold "
-        "are left out. A query that failed scores 0.",
-        "this protocol, rule 3",
-        chosen=empty,
-        on_no_gold=True,
+        definition="over the queries WITHOUT gold: 1 if no tool is recommended, else 0",
+        edge_cases="Bare `abstained` is taken on recommended sets; `abstained@k` is 1 if the ranking is empty. "
+        "Queries with gold are left out. A query that failed scores 0.",
+        source="this protocol, rule 3",
+        function=empty,
+        queries="no gold",
         formula=_either("1", r"R = \emptyset"),
         span=_SHARE,
     ),
-    Measure(
+    AbstentionMeasure(
         "answered",
-        "abstention",
-        _K_OR_BARE,
-        "over the queries with gold: 1 if a tool is recommended, else 0",
-        "Read beside `abstained`: a method that always abstains has abstained = 1 and answered = 0.",
-        "this protocol, rule 3",
-        chosen=nonempty,
+        definition="over the queries with gold: 1 if a tool is recommended, else 0",
+        edge_cases="Read beside `abstained`: a method that always abstains has abstained = 1 and answered = 0.",
+        source="this protocol, rule 3",
+        function=nonempty,
         formula=_either("1", r"R \neq \emptyset"),
         span=_SHARE,
     ),
-    Measure(
+    AbstentionMeasure(
         "false_returns",
-        "abstention",
-        _K_OR_BARE,
-        "over the queries WITHOUT gold: the number of tools that are recommended",
-        "Lower is better. Bare `false_returns` is taken on recommended sets, `false_returns@k` on the first k of a "
-        "ranking. A query that failed counts as k tools (bare: 100).",
-        "this protocol, rule 3",
-        chosen=returned,
+        definition="over the queries WITHOUT gold: the number of tools that are recommended",
+        edge_cases="Lower is better. Bare `false_returns` is taken on recommended sets, `false_returns@k` on the "
+        "first k of a ranking. A query that failed counts as k tools (bare: 100).",
+        source="this protocol, rule 3",
+        function=returned,
         formula="|R|",
         higher_is_better=False,
-        on_no_gold=True,
+        queries="no gold",
         span=_COUNT,
         largest=lambda k, n: k,
     ),
-    Measure(
+    ConfidenceMeasure(
         "auroc",
-        "confidence",
-        _BARE,
-        "the share of pairs of a query with gold and one without in which the one with gold has the higher score of "
-        "its first tool; ties count a half",
-        "In the formula q has gold and p has none: not defined where all queries have gold, or none has. Only for "
-        "methods that give scores. 0.5 is chance. An empty ranking has the lowest score; a query that failed is on the "
-        "wrong side of all. The value of a query is the area plus the query's influence on it.",
-        "Hanley & McNeil 1982; variance: DeLong et al. 1988, for dependent queries Obuchowski 1997",
-        confident=separation,
+        cutoffs=("none",),
+        definition="the share of pairs of a query with gold and one without in which the one with gold has the higher "
+        "score of its first tool; ties count a half",
+        edge_cases="In the formula q has gold and p has none: not defined where all queries have gold, or none has. "
+        "Only for methods that give scores. 0.5 is chance. An empty ranking has the lowest score; a query that failed "
+        "is on the wrong side of all. The value of a query is the area plus the query's influence on it.",
+        source="Hanley & McNeil 1982; variance: DeLong et al. 1988, for dependent queries Obuchowski 1997",
+        function=separation,
         formula=r"P(s_q > s_p) + \frac{1}{2} P(s_q = s_p)",
-        monotone=False,
         span=_SHARE,
     ),
-    Measure(
+    ConfidenceMeasure(
         "aurc",
-        "confidence",
-        _K,
-        "the mean, over all thresholds, of the share of wrong answers among the queries answered at a threshold on the "
-        "score of the first tool",
-        "Lower is better. Not defined where all queries have gold, or none has. An answer is wrong if no gold tool is "
-        "among its first k, and for a query without gold if there is one. Thresholds are the scores of the queries. "
-        "The value of a query is the area plus its influence.",
-        "Geifman & El-Yaniv 2017, area under the risk-coverage curve",
-        confident=risk_coverage,
+        definition="the mean, over all thresholds, of the share of wrong answers among the queries answered at a "
+        "threshold on the score of the first tool",
+        edge_cases="Lower is better. Not defined where all queries have gold, or none has. An answer is wrong if no "
+        "gold tool is among its first k, and for a query without gold if there is one. Thresholds are the scores of "
+        "the queries. The value of a query is the area plus its influence.",
+        source="Geifman & El-Yaniv 2017, area under the risk-coverage curve",
+        function=risk_coverage,
         formula=r"\frac{1}{|Q|} \sum_{q \in Q} \frac{|\{p : s_p \geq s_q, p \text{ wrong}\}|}{|\{p : s_p \geq s_q\}|}",
         higher_is_better=False,
-        monotone=False,
         span=_SHARE,
     ),
-    Measure(
+    ChanceMeasure(
         "bits_over_random",
-        "chance",
-        _K,
-        "Bits-over-Random: how many times, in powers of 2, more queries have a gold tool among the first k than if k "
-        "tools were drawn at random",
-        "N is the number of tools in the library, R of those that count as a hit for the query, alternatives included. "
-        "0 is chance, and all that is possible where k is N. A statistic of all queries with gold together, not a mean "
-        "over queries: the value of a query is the statistic plus the query's influence on it. If no query has a hit, "
-        "half a hit is counted; then, and if all have one, there is no interval.",
-        "arXiv 2605.18857 and 2605.24660, as defined there; not their mean of the bits of single queries",
-        confident=bits_over_random,
+        definition="Bits-over-Random: how many times, in powers of 2, more queries have a gold tool among the first k "
+        "than if k tools were drawn at random",
+        edge_cases="N is the number of tools in the library, R of those that count as a hit for the query, "
+        "alternatives included. 0 is chance, and all that is possible where k is N. A statistic of all queries with "
+        "gold together, not a mean over queries: the value of a query is the statistic plus the query's influence on "
+        "it. If no query has a hit, half a hit is counted; then, and if all have one, there is no interval.",
+        source="arXiv 2605.18857 and 2605.24660, as defined there; not their mean of the bits of single queries",
+        function=bits_over_random,
         formula=r"\log_2 \frac{\frac{1}{|Q|} \sum_q [\min_{g \in G_q} r_g \leq k]}"
         r"{\frac{1}{|Q|} \sum_q 1 - \binom{N - R_q}{k} / \binom{N}{k}}",
-        monotone=False,
     ),
-    Measure(
+    ForbiddenMeasure(
         "forbidden",
-        "forbidden",
-        _K_OR_BARE,
-        "over the queries that name forbidden tools: 1 if one of them is among the first k, else 0",
-        "Lower is better. Bare `forbidden` is taken on recommended sets. A query that failed, or has gold and got no "
-        "answer, scores 1; one without gold that is answered with nothing scores 0.",
-        "this protocol, rule 9",
-        chosen=touched,
+        definition="over the queries that name forbidden tools: 1 if one of them is among the first k, else 0",
+        edge_cases="Lower is better. Bare `forbidden` is taken on recommended sets. A query that failed, or has gold "
+        "and got no answer, scores 1; one without gold that is answered with nothing scores 0.",
+        source="this protocol, rule 9",
+        function=touched,
         formula=_either("1", r"F \cap \{h_1, \dots, h_k\} \neq \emptyset"),
         higher_is_better=False,
-        monotone=False,
         span=_SHARE,
     ),
-    Measure(
+    DestructiveMeasure(
         "excess_destructive",
-        "destructive",
-        _K_OR_BARE,
-        "the number of tools among the first k that may destroy something and meet no requirement of the query",
-        "Lower is better. By the defaults of MCP's annotations D has all tools but those with `readOnlyHint` true or "
-        "`destructiveHint` false, and so those without annotations. Not defined if less than half of the library has "
-        "such hints. Taken over all queries, those without gold too. G has the alternatives of gold tools. A query "
-        "that failed, or has gold and got no answer, counts as many tools of D as can be among the first k (bare: "
-        "100). Bare `excess_destructive` is taken on recommended sets.",
-        "this protocol, rule 11: what is handed over beyond the least privilege (Saltzer & Schroeder 1975)",
-        chosen=met,
+        definition="the number of tools among the first k that may destroy something and meet no requirement of the "
+        "query",
+        edge_cases="Lower is better. By the defaults of MCP's annotations D has all tools but those with "
+        "`readOnlyHint` true or `destructiveHint` false, and so those without annotations. Not defined if less than "
+        "half of the library has such hints. Taken over all queries, those without gold too. G has the alternatives "
+        "of gold tools. A query that failed, or has gold and got no answer, counts as many tools of D as can be among "
+        "the first k (bare: 100). Bare `excess_destructive` is taken on recommended sets.",
+        source="this protocol, rule 11: what is handed over beyond the least privilege (Saltzer & Schroeder 1975)",
+        function=met,
         formula=r"|(D \cap \{h_1, \dots, h_k\}) \setminus G|",
         higher_is_better=False,
-        monotone=False,
         span=_COUNT,
         largest=lambda k, n: k,
     ),
     _RANKING(
         "ndcg_ptr",
-        cutoffs=_GOLD,
+        cutoffs=("gold",),
         definition="as ndcg@gold, but the ideal is the best order of the RETRIEVED tools only",
         edge_cases="0 when nothing relevant is retrieved. One hit at the top scores 1 however many gold tools are "
         "missing.",
         source="PTR's released code; for reproduction, never for ranking",
-        ranked=ndcg_ptr,
+        function=ndcg_ptr,
         formula=r"\frac{\sum_{i=1}^{n} rel_i / \log_2(i + 1)}{\sum_{i=1}^{n} rel^{\downarrow}_i / \log_2(i + 1)}",
         reproduction_only=True,
         monotone=False,
@@ -599,7 +588,7 @@ MEASURES: tuple[Measure, ...] = (
         definition="as mmrr, with n / 2 in the numerator",
         edge_cases="0.5 for a perfect single-tool answer, which contradicts the paper's text.",
         source=f"{_QUERY_GENERATION} as printed; for reproduction, never for ranking",
-        ranked=multiple_mean_reciprocal_rank_printed,
+        function=multiple_mean_reciprocal_rank_printed,
         formula=r"\frac{n / 2}{\frac{1}{n} \sum_{g \in G} \min(r_g, k + 1)}",
         span=_COUNT,
         largest=lambda k, n: n / 2 / _least_mean_rank(k, n),

@@ -1,11 +1,11 @@
-"""Tie bands: the value of each metric with ties broken worst, at random, and best.
+"""Tie bands: the value of each metric with ties broken worst, at random, and best. Scoring calls it.
 
-The protocol breaks ties by tool id (rule 1), which is fair and arbitrary. A claimed gain smaller than the
-band may be a gift of that rule. Only the ranks of gold tools matter, so the band is computed on them: a
-gold tool that ties with others may be anywhere in its group.
+The protocol breaks ties by tool id (rule 1), which is fair but arbitrary. A gain smaller than the band may be due to
+that rule alone. Only the ranks of gold tools matter, so the band is computed on them: a gold tool that ties with others
+may be anywhere in its group.
 
-The value at random is the mean over all orders that the ties allow: in closed form where there is one
-(`bench.metrics.expected`), else by going through the orders, and where they are too many by drawing some.
+The random value is the mean over all orders that the ties allow: in closed form if there is one
+(`bench.metrics.expected`), else over all orders, or over a sample if there are too many.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from bench.metrics.expected import TiedRanks, expected_values
 from bench.metrics.goldranks import MISSING, GoldRanks, locate, satisfied_ranks
 from bench.metrics.measure import Metric
 
-#: Without a closed form, the mean is taken over all orders of a query's gold tools if there are no more.
+#: Without a closed form, enumerate all orders of a query's gold tools up to this number.
 MOST_ORDERS = 1000
-#: Else over so many drawn orders, and over more if the standard error of the metric's mean would be larger than
-#: `_ERROR`: three decimals are shown.
+#: Otherwise sample so many orders, and more if the standard error of the metric's mean would exceed `_ERROR`: three
+#: decimals are shown.
 LEAST_DRAWS = 1000
 _ERROR = 0.00025
-#: In all. Metrics that are shares never need more.
+#: Maximum samples. Metrics that are shares never need more.
 _MOST_DRAWN = 1 << 22
 _ROUNDING = 1e-12
 _SEED = 0
@@ -43,10 +43,10 @@ class TieBand:
     """Band of each metric's mean over the judged queries.
 
     Attributes:
-        metrics: what the rows are; only monotone metrics on rankings have a band.
+        metrics: the rows; only monotone metrics on rankings have a band.
         low, expected, high: (metrics,) means with ties broken worst, at random, best.
-        draws: (metrics,) seeded orders of a query that `expected` is the mean of; 0 where it is exact.
-        tied_queries: judged queries where a tie involves a gold tool and another tool.
+        draws: (metrics,) number of seeded orders that `expected` is the mean of; 0 if it is exact.
+        tied_queries: judged queries with a tie between a gold tool and another tool.
     """
 
     metrics: tuple[Metric, ...]
@@ -59,11 +59,11 @@ class TieBand:
 
 @dataclass(frozen=True)
 class Beyond:
-    """Tools that tie with the last one returned but did not fit.
+    """Tools beyond the depth that tie with the last returned one.
 
     Attributes:
-        counts: (queries,) how many.
-        gold: judgements of the tools among them that meet a requirement.
+        counts: (queries,) their number.
+        gold: judgements of those among them that meet a requirement.
     """
 
     counts: NDArray[np.int64]
@@ -71,7 +71,7 @@ class Beyond:
 
     @staticmethod
     def none(queries: int) -> Beyond:
-        """Nothing is known to tie beyond the ranking."""
+        """No tool is known to tie beyond the ranking."""
         return Beyond(np.zeros(queries, dtype=np.int64), Gold.of({} for _ in range(queries)))
 
 
@@ -111,10 +111,10 @@ def tie_band(
         tools: (queries, depth) in the protocol's order, -1 padded.
         scores: (queries, depth) scores of these tools.
         gold: judgements of the same queries; those without gold are left out.
-        beyond: what ties with the last returned tool but did not fit.
-        metrics: any metrics; those on recommended sets, and those that are not monotone, are left out.
+        beyond: tools beyond the depth that tie with the last returned one.
+        metrics: any metrics; those on recommended sets and non-monotone ones are left out.
     """
-    wanted = tuple(metric for metric in metrics if metric.on_gold_ranks and metric.measure.monotone)
+    wanted = tuple(metric for metric in metrics if metric.has_tie_band)
     rows = np.flatnonzero((gold.counts > 0) & (tools[:, 0] >= 0 if tools.shape[1] else False))
     judged = max(1, int((gold.counts > 0).sum()))
     if not len(rows):
@@ -126,8 +126,8 @@ def tie_band(
     returned = np.count_nonzero(tools >= 0, axis=1)
     groups = _groups(tools, scores, gold.members(), beyond, returned)
     members = _same_group(groups)
-    # A tie matters where a group holds more tools than gold tools, or gold of different relevance; with alternatives,
-    # wherever there is one.
+    # A tie matters if a group has other tools besides gold tools, or gold of different relevance; with alternatives,
+    # any tie matters.
     mixed = (members & (groups.grades[:, :, None] != groups.grades[:, None, :])).any(axis=2)
     matters = (groups.size > members.sum(axis=2)) | mixed | (groups.size > 1 if gold.groups is not None else False)
     tied = ((groups.first < MISSING) & matters).any(axis=1)
@@ -139,7 +139,7 @@ def tie_band(
         of: _Groups = groups,
         chosen: Sequence[Metric] = wanted,
     ) -> NDArray[np.float64]:
-        # A rank past the depth means: not among the tools returned.
+        # A rank beyond the depth means that the tool was not returned.
         kept = np.where(ranks <= depth, ranks, MISSING).astype(np.int32)
         if gold.groups is not None:
             return score_ranks(
@@ -171,14 +171,14 @@ def tie_band(
             by_orders[np.ix_(over, columns)] = found
             mean = np.where(lacking, by_orders[at], mean)
             draws[(lacking & np.isin(at, over[drawn])[:, None]).any(axis=0)] = number
-    # Where all orders have one value it is that to the last bit: rounding leaves no band.
+    # If all orders have one value, use it to the last bit: rounding must not make a band.
     inside = np.clip(mean, np.minimum(worst, best), np.maximum(worst, best))
     mean = np.where(np.abs(mean - inside) < _ROUNDING, inside, mean)
 
     def average(tied_values: NDArray[np.float64]) -> NDArray[np.float64]:
         values = base.copy()
         values[at] = tied_values
-        # Exact sums, as the means are taken: a band without ties is the mean to the last bit.
+        # Exact sums, as for the means: a band without ties equals the mean to the last bit.
         return np.array([math.fsum(column) / judged for column in values.T])
 
     return TieBand(wanted, average(worst), average(mean), average(best), draws, len(at))
@@ -192,7 +192,7 @@ def _closed_forms(
     depth: int,
     metrics: Sequence[Metric],
 ) -> NDArray[np.float64]:
-    """(queries `at`, metrics) expected values; NaN where there is no closed form, or a tool meets two requirements."""
+    """(queries `at`, metrics) expected values; NaN without a closed form, or if a tool meets two requirements."""
     if gold.groups is None:
         one = np.ones_like(groups.first)
         tied = TiedRanks(groups.first, groups.size, one, groups.grades, gold.counts, returned, depth)
@@ -232,16 +232,16 @@ def _over_orders(
     rows: NDArray[np.int64],
     judged: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], int]:
-    """Means over the orders of ties, of all where they are few.
+    """Means over the orders of ties, over all of them if they are few.
 
     Args:
         measured: values (rows, metrics) of ranks (rows, width) of the queries (rows,).
         groups: the ties of all queries, and `members` which of their gold tools share a group.
-        rows: the queries that are asked for.
-        judged: how many queries the mean of a metric is over.
+        rows: the queries to compute.
+        judged: number of queries in a metric's mean.
 
     Returns:
-        (rows, metrics) means, (rows,) whether the orders were drawn, and how many were.
+        (rows, metrics) means, (rows,) whether orders were sampled, and the number of samples.
     """
     earlier = np.tril(np.ones(members.shape[1:], dtype=np.bool_), -1)
     free = np.where(groups.first < MISSING, groups.size - (members & earlier).sum(axis=2), 1)[rows]
@@ -254,7 +254,7 @@ def _over_orders(
         times = orders[part].astype(np.int64)
         starts = np.cumsum(times) - times
         repeated, choices = np.repeat(rows[part], times), np.repeat(free[part], times, axis=0)
-        # The orders by number: each choice of a place is a digit.
+        # Orders as numbers: each choice of a place is a digit.
         number = np.arange(len(repeated)) - np.repeat(starts, times)
         places = np.empty_like(choices)
         for slot in range(choices.shape[1]):
@@ -268,7 +268,7 @@ def _over_orders(
     random = np.random.default_rng(_SEED)
 
     def draw(times: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Sums of values and of their squares over so many orders of each of the queries."""
+        """Sums of values and of their squares over a number of orders of each query."""
         sums, squares = [], []
         step = max(1, _ROWS_AT_ONCE // times)
         for start in range(0, len(some), step):
@@ -311,7 +311,7 @@ def _groups(
     ends_group = np.ones(tools.shape, dtype=np.bool_)
     ends_group[:, :-1] = starts_group[:, 1:]
     last_of = np.minimum.accumulate(np.where(ends_group, positions, depth)[:, ::-1], axis=1)[:, ::-1]
-    # Padding has the score -inf and would form a group of its own; it never holds gold.
+    # Padding has the score -inf and would form its own group; it never contains gold.
     there = ranks < MISSING
     at = np.where(there, ranks - 1, 0)
     first = np.take_along_axis(first_of, at, 1) + 1
@@ -320,7 +320,7 @@ def _groups(
     final_first = first_of[rows, returned - 1] + 1
     size = last - first + 1 + np.where(last == returned[:, None], beyond.counts[:, None], 0)
     first = np.where(there, first, MISSING)
-    # Gold that ties with the last returned tool but did not fit belongs to that tool's group.
+    # Gold beyond the depth that ties with the last returned tool belongs to that tool's group.
     for slot in range(wanted.shape[1]):
         outside = _contains(beyond.gold, wanted[:, slot])
         first[outside, slot] = final_first[outside]
@@ -342,12 +342,12 @@ def _tool_places(tools: NDArray[np.int32], groups: GoldGroups) -> tuple[NDArray[
 
 
 def _orders(groups: _Groups, gold: GoldGroups) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Orders of the tools that meet requirements in which to place them first, and last, among what they tie with.
+    """Orders that place the tools that meet requirements first, and last, among those they tie with.
 
-    A requirement is met in the best tie group that has one of its tools; its tools in other groups gain nothing. First
-    comes one tool of each requirement. Last come all tools of the most relevant requirement that are in its group, of
-    equally relevant ones those of the requirement with the fewest. Where no tool meets two requirements and all are
-    equally relevant, no order of the ties is better, or worse.
+    A requirement is met in the best tie group with one of its tools; its tools in other groups do not matter. The best
+    order puts one tool of each requirement first. The worst order puts last all tools of the most relevant requirement
+    in its group and, among equally relevant ones, those of the requirement with the fewest tools. If no tool meets two
+    requirements and all are equally relevant, no order of the ties is better, or worse.
 
     Returns:
         Two (queries, width) arrays of places in the rows of `groups`.
@@ -403,14 +403,14 @@ def _ranks_of(
 ) -> NDArray[np.int64]:
     """Ranks of the gold tools of the chosen rows, (rows, width), distinct within each group.
 
-    A choice counts the places of the group that the gold tools before it have left free.
+    A choice counts the places in the group that earlier gold tools have left free.
     """
     first, shared = groups.first[rows], members[rows]
     places = np.full(first.shape, -1, dtype=np.int64)
     for slot in range(first.shape[1]):
         taken = np.where(shared[:, slot, :slot], places[:, :slot], MISSING)
         place = choices[:, slot].copy()
-        # Step over the taken places in ascending order.
+        # Skip the taken places in ascending order.
         for occupied in np.sort(taken, axis=1).T:
             place += place >= occupied
         places[:, slot] = place

@@ -1,1 +1,1 @@
-"""Models: encoders, cross-encoders, classifiers, causal language models and embedding endpoints."""
+"""Models: encoders, cross-encoders, classifiers, language models and embedding endpoints. Methods call them."""

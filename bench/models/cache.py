@@ -1,4 +1,4 @@
-"""Models whose numbers are cached by content: looked up, else computed, kept, counted and timed, the same for all."""
+"""Base class of models with a cache by content: rows are looked up, or computed, stored, counted and timed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Input = TypeVar("Input")
 Loaded = TypeVar("Loaded")
 Row = NDArray[np.float32]
 
-# The readers of models change settings of their libraries while they read: one at a time, in whatever session.
+# Libraries that read models change global settings meanwhile: one at a time, in whatever session.
 _LOADING = threading.Lock()
 
 
@@ -31,11 +31,11 @@ class CachedModel(ABC, Generic[Input]):
     nothing is counted.
 
     Attributes:
-        name: what errors call it.
-        from_cache, computed: different inputs so far.
+        name: its name in errors.
+        from_cache, computed: number of different inputs so far.
     """
 
-    #: True when a call costs money: then numbers are kept with or without the cache, and never computed for a timing.
+    #: True if a call costs money: then numbers are stored with or without the cache, and never computed for a timing.
     paid: bool = False
 
     def __init__(self, name: str, *, progress: Progress = QUIET) -> None:
@@ -49,7 +49,7 @@ class CachedModel(ABC, Generic[Input]):
     @property
     @abstractmethod
     def identity(self) -> str:
-        """All that a row depends on besides the input: it names the file of the cache."""
+        """Everything that a row depends on besides the input: the name of the cache file."""
 
     @property
     def loaded(self) -> bool:
@@ -57,7 +57,7 @@ class CachedModel(ABC, Generic[Input]):
         return False
 
     def again(self) -> Callable[[], CachedModel[Input]] | None:
-        """What makes the same model in another process, to be pickled; None if it is computed in this one only."""
+        """A picklable recipe for the same model in another process; None if it is only computed in this one."""
         return None
 
     def compute(self, missing: dict[bytes, Input], progress: Progress) -> Iterator[dict[bytes, Row]]:
@@ -66,17 +66,17 @@ class CachedModel(ABC, Generic[Input]):
 
     @abstractmethod
     def _key(self, given: Input) -> bytes:
-        """32 bytes that tell inputs apart."""
+        """32 bytes that identify an input."""
 
     @abstractmethod
     def _compute(self, missing: dict[bytes, Input], progress: Progress) -> Iterator[dict[bytes, Row]]:
-        """The rows of inputs, part by part; each part is kept before the next is computed."""
+        """The rows of inputs, part by part; each part is stored before the next is computed."""
 
     def _rows(self, inputs: Sequence[Input]) -> list[Row]:
-        """A row for each input; equal inputs are one.
+        """A row for each input; equal inputs are computed once.
 
         Raises:
-            UnavailableError: the model cannot be loaded or asked; or it costs money, and latencies are measured.
+            UnavailableError: the model cannot be loaded or called; or it costs money while latencies are measured.
         """
         session = self._session()
         keys = [self._key(given) for given in inputs]
@@ -94,7 +94,7 @@ class CachedModel(ABC, Generic[Input]):
             session.timing.cached = session.timing.cached or bool(rows)
             if missing and self.paid:
                 raise UnavailableError(
-                    f"{self.name} has not encoded {len(missing)} of the texts; timing spends no money."
+                    f"{self.name} has not encoded {len(missing)} of the texts, and timing must not spend money."
                 )
         if missing:
             spreader = active_spreader() if session.timing is None else None
@@ -112,7 +112,7 @@ class CachedModel(ABC, Generic[Input]):
 
 
 def load_once(session: Session, key: Hashable, load: Callable[[], Loaded]) -> Loaded:
-    """A model in memory, loaded once in a session however many objects use it."""
+    """A model in memory, loaded once per session however many objects use it."""
     if key not in session.loaded:
         with _LOADING:
             # Another thread may have loaded it meanwhile.
@@ -123,10 +123,10 @@ def load_once(session: Session, key: Hashable, load: Callable[[], Loaded]) -> Lo
 
 
 def token_batches(lengths: Sequence[int] | NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
-    """Positions of texts, longest first, in batches of at most `budget` tokens once padded to their longest.
+    """Positions of texts, longest first, in batches of at most `budget` tokens when padded to their longest.
 
-    Texts of about the same length are together, so that hardly any padding is computed. A text longer than the
-    budget is a batch of its own. Texts of equal length keep their order.
+    Texts of similar length are together, so little padding is computed. A text longer than the budget is a batch of its
+    own. Texts of equal length keep their order.
 
     Args:
         lengths: tokens of each text.

@@ -1,4 +1,4 @@
-"""Local causal language models, sampled independently of batching."""
+"""Local causal language models, sampled independently of batching. Methods that generate text call it."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from bench.models.files import folder_revision, loading, model_folder, quiet_tra
 if TYPE_CHECKING:
     import torch
 
-#: Prompts are cut so that they have no more tokens, whatever the model could take.
+#: Maximum tokens of a prompt, whatever the model could take.
 _LONGEST_PROMPT = 1024
-_CONTEXT = 2048  # of a model that does not say
-#: Tokens, those to be generated included, whose keys and values are held at once.
+_CONTEXT = 2048  # for a model that does not say
+#: Maximum tokens, including those to be generated, whose keys and values are in memory at once.
 _BUDGET = 16384
-#: In a model's config.json: the name of the prompt that it was trained on.
+#: Key in a model's config.json: the name of its training prompt.
 PROMPT_KEY = "query_prompt"
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next token is chosen.
+    """How to choose the next token.
 
     Attributes:
         temperature: logits are divided by it; 0 takes the most likely token.
-        top_p: of the `top_k` most likely tokens, those that make up so much of their probability.
-        top_k: so many tokens are in the draw.
-        most_tokens: a text ends there at the latest.
+        top_p: keep those of the `top_k` most likely tokens that make up this share of their probability.
+        top_k: number of tokens to sample from.
+        most_tokens: maximum length of a text.
     """
 
     temperature: float = 0.0
@@ -58,14 +58,14 @@ class CausalModel:
 
     @property
     def trained_prompt(self) -> str | None:
-        """The name of the prompt that it was trained on; None for models that do not say."""
+        """The name of its training prompt; None for models that do not say."""
         named = getattr(self.network.config, PROMPT_KEY, None)
         return named if isinstance(named, str) else None
 
     def prompt(self, write: Callable[[str], str], utterance: str, most_tokens: int) -> list[int]:
         """The tokens of a prompt, in the model's chat format if it has one.
 
-        A prompt that leaves no room for `most_tokens` new tokens is written with the beginning of the utterance.
+        A prompt that leaves no room for `most_tokens` new tokens keeps only the beginning of the utterance.
         """
         room = max(1, min(_LONGEST_PROMPT, self.context - self.room(most_tokens)))
         tokens = self._chat(write(utterance))
@@ -76,7 +76,7 @@ class CausalModel:
         return tokens
 
     def room(self, most_tokens: int) -> int:
-        """How many new tokens there may be: half of the context at most."""
+        """Maximum new tokens: at most half of the context."""
         return min(most_tokens, self.context // 2)
 
     def answer(self, text: str, most_tokens: int) -> list[int]:
@@ -99,13 +99,13 @@ class CausalModel:
     ) -> list[str]:
         """The text that follows each prompt.
 
-        Each text has random numbers of its own (Gumbel noise on the logits, whose maximum is a draw from the softmax),
-        so what is drawn for one prompt does not depend on the others of its batch.
+        Each text has its own random numbers (Gumbel noise on the logits, whose maximum is a draw from the softmax), so
+        the draw for one prompt does not depend on the others in its batch.
 
         Args:
             prompts: tokens, none empty.
             seeds: non-negative integers for each prompt.
-            sampling: how tokens are chosen.
+            sampling: how to choose tokens.
         """
         import torch
 
@@ -158,7 +158,7 @@ class CausalModel:
 
 
 class _Sampler:
-    """Draws each row's next token by its own random numbers, and leaves only that one possible."""
+    """Draws each row's next token by its own random numbers, and excludes all others."""
 
     def __init__(
         self, sampling: Sampling, seeds: Sequence[Sequence[int]], begin: int, new: int, device: torch.device
@@ -176,7 +176,7 @@ class _Sampler:
         width = min(self._sampling.top_k, scores.shape[1])
         values, tokens = torch.topk(scores.float() / self._sampling.temperature, width)
         shares = torch.softmax(values, dim=1)
-        # The first one always stays: nothing comes before it.
+        # Keep the first one: nothing comes before it.
         outside = torch.cumsum(shares, dim=1) - shares >= self._sampling.top_p
         noise = self._noise[:, input_ids.shape[1] - self._begin, :width]
         chosen = (values + noise).masked_fill(outside, -torch.inf).argmax(dim=1, keepdim=True)
@@ -193,14 +193,14 @@ def causal_revision(name: str) -> str:
 
 
 def load_causal(name: str, *, precision: Literal["float32", "bfloat16"] | None = None) -> CausalModel:
-    """A causal model of transformers from a folder or the hub's cache, on the GPU where there is one.
+    """Load a causal model of transformers from a folder or the Hub cache, on the GPU if there is one.
 
     Args:
         name: folder or name.
-        precision: of the weights; None is as they are stored on a GPU, and float32 elsewhere.
+        precision: of the weights; None means as stored on a GPU, and float32 elsewhere.
 
     Raises:
-        UnavailableError: there is no such model here, or it cannot be read, or its tokenizer has no end of text.
+        UnavailableError: the model does not exist here, cannot be read, or its tokenizer has no end of text.
     """
     import torch
 
@@ -215,6 +215,6 @@ def load_causal(name: str, *, precision: Literal["float32", "bfloat16"] | None =
         tokenizer = AutoTokenizer.from_pretrained(str(folder))
     if tokenizer.eos_token_id is None:
         raise UnavailableError(f"the tokenizer of {name!r} has no end of text; choose a model that generates.")
-    # Settings that came with the model (a penalty on repetition, ...) would fill in what ours leave open.
+    # Settings that come with the model (such as a repetition penalty) would complete ours.
     network.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
     return CausalModel(network.to("cuda" if cuda else "cpu").eval(), tokenizer, name)

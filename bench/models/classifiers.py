@@ -1,7 +1,7 @@
 """Sequence classifiers of texts or text pairs.
 
-Numbers are cached by content, as the vectors of encoders are: the texts, the model's revision, the settings. When every
-input is in the cache, neither torch nor transformers is imported.
+Numbers are cached by content, like the vectors of encoders: the texts, the model's revision, the settings. If every
+input is in the cache, neither torch nor transformers is imported. Rerankers and methods with classifiers call it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from bench.models.compiled import Backend, Run, compile_model, computed_by, requ
 from bench.models.files import check_whole, folder_revision, loading, model_folder, quiet_transformers
 from bench.models.vectorcache import text_key
 
-#: Tokens that are computed at once, padding included: more is not faster on a CPU, and takes memory.
+#: Maximum tokens per batch, padding included: more is not faster on a CPU and takes memory.
 _BUDGET = 2048
-#: Inputs that are put into tokens and sorted at once: enough for hardly any padding, and little to lose to a crash.
+#: Inputs to tokenise and sort at once: enough for little padding, with little to lose in a crash.
 _AT_ONCE = 1024
 
 
@@ -35,10 +35,10 @@ class SequenceModel(CachedModel[tuple[str, ...]]):
 
     Args:
         name: a folder, or the name of a sequence classifier on the hub.
-        backend: what computes: `torch`; `openvino` in float32; `openvino-bf16`, faster and coarser. The latter need the
-            package openvino. Backends differ in the last digits, so what they give is never mixed.
-        progress: where long work reports to.
-        unit: what an input is called in progress.
+        backend: the compute backend: `torch`; `openvino` in float32; `openvino-bf16`, faster and less precise. The
+            latter two need the package openvino. Backends differ in the last digits, so their numbers are never mixed.
+        progress: receives the progress of long work.
+        unit: the noun for an input in progress.
     """
 
     def __init__(
@@ -53,21 +53,21 @@ class SequenceModel(CachedModel[tuple[str, ...]]):
         """The model's files on this machine.
 
         Raises:
-            UnavailableError: neither a folder nor in the hub's cache, and offline.
+            UnavailableError: it is neither a folder nor in the Hub cache, and bench is offline.
         """
         return model_folder(self.name)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The names of the numbers that it gives, in their order.
+        """The names of its outputs, in order.
 
         Raises:
-            UnavailableError: it is no sequence classifier.
+            UnavailableError: it is not a sequence classifier.
         """
         try:
             config = json.loads((self.folder / "config.json").read_text("utf-8"))
             kinds = [str(kind) for kind in config.get("architectures") or []]
-            # transformers leaves the labels out when there are two that nobody named.
+            # transformers omits the labels if there are two unnamed ones.
             named = config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
             labels = tuple(str(named[key]) for key in sorted(named, key=int))
         except (OSError, ValueError, AttributeError, TypeError):
@@ -78,7 +78,7 @@ class SequenceModel(CachedModel[tuple[str, ...]]):
 
     @cached_property
     def revision(self) -> str:
-        """sha256 over the model's files (weights, tokenizer, settings), and what computes them if not torch."""
+        """sha256 over the model's files (weights, tokenizer, settings), and the backend if it is not torch."""
         return computed_by(self._files, self.backend)
 
     @cached_property
@@ -90,20 +90,20 @@ class SequenceModel(CachedModel[tuple[str, ...]]):
         return {self.name: self.revision}
 
     def again(self) -> partial[SequenceModel]:
-        """As of `CachedModel`."""
+        """As in `CachedModel`."""
         return partial(SequenceModel, self.name, backend=self.backend, unit=self.unit)
 
     @property
     def identity(self) -> str:
-        """All that a number depends on besides the texts."""
+        """Everything that a number depends on besides the texts."""
         packages = {name: version(name) for name in ("transformers", "tokenizers")}
         return json.dumps({"sequences": self.revision, "packages": packages})
 
     def preflight(self) -> None:
-        """Say now what would stop the work later.
+        """Report now what would stop the work later.
 
         Raises:
-            UnavailableError: the model is missing or not whole, or the backend's package is missing.
+            UnavailableError: the model is missing or incomplete, or the backend's package is missing.
         """
         self.labels  # noqa: B018 - reads the model's settings, or says that they are missing
         check_whole(self.folder)
@@ -113,8 +113,8 @@ class SequenceModel(CachedModel[tuple[str, ...]]):
         """(inputs, labels); equal inputs get equal rows.
 
         Args:
-            inputs: one text each, or two that are read together. Texts that are too long lose their end; of two, the
-                longer one first.
+            inputs: one text each, or two that are read together. Texts that are too long lose their end; of two,
+                the longer one first.
         """
         return np.array(self._rows(inputs), dtype=np.float64).reshape(len(inputs), len(self.labels))
 
@@ -127,9 +127,9 @@ class SequenceModel(CachedModel[tuple[str, ...]]):
         return hashlib.sha256(b"".join(map(text_key, given))).digest()
 
     def _compute(self, missing: dict[bytes, tuple[str, ...]], progress: Progress) -> Iterator[dict[bytes, Row]]:
-        """Compute, sorted by length so that those of a batch are about as long."""
+        """Compute, sorted by length so that a batch has texts of similar length."""
         tokenizer, run = load_once(self._session(), self._loaded_key, self._load)
-        # By characters first, so that a part is of about one length; then by tokens within the part.
+        # By characters first, so that a part has similar lengths; then by tokens within the part.
         order = sorted(missing, key=lambda key: (-sum(map(len, missing[key])), key))
         with progress.stage("classify", len(order), self.unit) as stage:
             for start in range(0, len(order), _AT_ONCE):
@@ -144,19 +144,19 @@ class SequenceModel(CachedModel[tuple[str, ...]]):
     def _load(self) -> tuple[Any, Run]:
         with self.progress.stage(f"load {self.name}"):
             loaded = _load_model(self.name, self.folder, self.backend)
-        # Numbers are stored under the revision: those of other weights must not get there.
+        # Numbers are stored under the revision: those of other weights must not be stored there.
         if folder_revision(self.folder) != self._files:
             raise UnavailableError(f"the model {self.folder} was replaced just now; run the same command again.")
         return loaded
 
     @property
     def _loaded_key(self) -> tuple[str, str, str, Backend]:
-        # With the revision: the model may be retrained in the same place.
+        # With the revision: the model may be retrained in the same folder.
         return "sequences", str(self.folder), self._files, self.backend
 
 
 def _pad(tokens: Any, batch: NDArray[np.int64], padding: int) -> dict[str, NDArray[np.int64]]:
-    """The rows of a batch as matrices; what is beyond a row's end is masked."""
+    """The rows of a batch as matrices; positions beyond a row's end are masked."""
     arrays = {}
     longest = max(len(tokens["input_ids"][i]) for i in batch)
     for name, rows in tokens.items():
@@ -174,7 +174,7 @@ def _load_model(name: str, folder: Path, backend: Backend) -> tuple[Any, Run]:
     with loading(name, folder):
         tokenizer = AutoTokenizer.from_pretrained(str(folder))
         model = AutoModelForSequenceClassification.from_pretrained(str(folder), dtype=torch.float32).eval()
-    # A tokenizer that leaves the length open means what the model's positions allow.
+    # A tokenizer without a maximum length is limited by the model's positions.
     longest = getattr(model.config, "max_position_embeddings", 512)
     tokenizer.model_max_length = min(tokenizer.model_max_length, longest)
     if backend != "torch":

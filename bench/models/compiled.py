@@ -1,4 +1,4 @@
-"""Transformers compiled by OpenVINO for this machine's processor, in float32 or, faster and coarser, in bfloat16."""
+"""Transformers compiled by OpenVINO for this processor, in float32 or, faster and less precise, in bfloat16."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bench.base.errors import UnavailableError
 
-#: What computes a model: torch; OpenVINO in float32; OpenVINO in bfloat16. They differ in the last digits.
+#: Backends: torch; OpenVINO in float32; OpenVINO in bfloat16. They differ in the last digits.
 Backend = Literal["torch", "openvino", "openvino-bf16"]
 
 #: The matrices of a batch (`input_ids`, `attention_mask`, ...) -> the first output of the model.
@@ -20,7 +20,7 @@ Run = Callable[[dict[str, NDArray[np.int64]]], NDArray[np.float32]]
 
 
 def require_backend(backend: Backend) -> None:
-    """Say now what would stop the work later.
+    """Report now what would stop the work later.
 
     Raises:
         UnavailableError: the backend's package is not installed.
@@ -30,18 +30,18 @@ def require_backend(backend: Backend) -> None:
 
 
 def computed_by(revision: str, backend: Backend) -> str:
-    """The revision of a model together with what computes it, if that is not torch."""
+    """The revision of a model, with the backend if it is not torch."""
     return revision if backend == "torch" else f"{revision} {backend} {_openvino()}"
 
 
 def compile_model(tokenizer: Any, model: Any, backend: Backend) -> Run:
-    """A transformer compiled for this processor; shapes stay open, so that batches may be of any length."""
+    """A transformer compiled for this processor, for batches of any length."""
     import openvino
 
-    # Pairs or texts give the same matrices.
+    # Pairs and texts give the same matrices.
     example = dict(tokenizer(["one text", "another text"], return_tensors="pt", padding=True))
     with warnings.catch_warnings():
-        # Tracing warns of what depends on the lengths of texts; OpenVINO reads these from the traced code.
+        # Tracing warns about values that depend on text lengths; OpenVINO reads these from the traced code.
         warnings.simplefilter("ignore")
         converted = openvino.convert_model(model, example_input=example)
     precision = "f32" if backend == "openvino" else "bf16"

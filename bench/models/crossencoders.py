@@ -1,4 +1,4 @@
-"""Cross-encoders: relevance scores of (query, tool) pairs."""
+"""Cross-encoders: relevance scores of (query, tool) pairs. Rerankers call them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bench.models.compiled import Backend
 
 
 class Retriever(Record):
-    """The retriever whose scores a cross-encoder corrects, as the key `retriever` of its `config.json` has it.
+    """The retriever whose scores a cross-encoder corrects, as stored under `retriever` in its `config.json`.
 
     Attributes:
         revision: of its encoder (`Encoder.revision`).
@@ -36,7 +36,7 @@ class CrossEncoder:
     Args:
         name: a folder, or the name of a sequence classifier with one output on the hub.
         backend: what computes (see `SequenceModel`).
-        progress: where long work reports to.
+        progress: receives the progress of long work.
     """
 
     def __init__(self, name: str, *, backend: Backend = "torch", progress: Progress = QUIET) -> None:
@@ -49,10 +49,10 @@ class CrossEncoder:
 
     @cached_property
     def retriever(self) -> Retriever | None:
-        """The retriever that it was trained to correct; None where its logits are to be used alone.
+        """The retriever that it was trained to correct; None if its logits are used alone.
 
         Raises:
-            UnavailableError: the model is missing, or its settings are not understood.
+            UnavailableError: the model is missing, or its settings are invalid.
         """
         path = self.model.folder / "config.json"
         try:
@@ -63,14 +63,14 @@ class CrossEncoder:
                 f"{path} does not say which retriever the model corrects ({first_fault(error)}); train the model again."
             ) from None
         except (OSError, ValueError, AttributeError):
-            return None  # `preflight` says what is wrong with such a file
+            return None  # `preflight` reports what is wrong with such a file
 
     def preflight(self) -> None:
-        """Say now what would stop the scoring later.
+        """Report now what would stop the scoring later.
 
         Raises:
             UsageError: no model is named.
-            UnavailableError: the model or the backend's package is missing, or the model is no cross-encoder.
+            UnavailableError: the model or the backend's package is missing, or the model is not a cross-encoder.
         """
         name = self.model.name
         if not name:
@@ -94,7 +94,7 @@ class CrossEncoder:
         return self.model.revisions()
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        """What a reader of the result should know."""
+        """What readers of the result should know."""
         return {"pairs_scored": self.model.computed, "pairs_from_cache": self.model.from_cache}
 
 

@@ -1,8 +1,9 @@
-"""The training sets that a third-party model declares on its model card, or that the registry here names for it.
+"""The training sets that a third-party model declares on its card, or that the registry here lists for it.
 
-A model card of the Hugging Face hub is a `README.md` with YAML front matter, whose key `datasets` lists the ids of the
+A model card of the Hugging Face Hub is a `README.md` with YAML front matter, whose key `datasets` lists the ids of the
 training sets (https://huggingface.co/docs/hub/model-cards). It says neither which split was used nor that the list is
-complete. Many cards have no such list; `trainingsets.toml` beside this module names the training sets of some models.
+complete. Many cards have no such list; `trainingsets.toml` beside this module lists the training sets of some models.
+Marks of results use both.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from bench.base.errors import DataError
 from bench.base.records import StrictRecord, read_toml
 from bench.models.files import EMBEDDED, embedded_model
 
-#: A model card that is larger is not read.
+#: Maximum bytes of a model card to read.
 _MOST_BYTES = 1 << 20
 _MOST_SETS, _LONGEST = 500, 200
 _REGISTRY = Path(__file__).parent / "trainingsets.toml"
@@ -28,12 +29,12 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class TrainingSets(StrictRecord):
-    """The training sets of models whose names fit.
+    """The training sets of models with matching names.
 
     Attributes:
-        models: ids of the hub; * stands for anything.
-        datasets: as the source calls them.
-        source: where that is stated.
+        models: Hub ids; * matches anything.
+        datasets: as named by the source.
+        source: where this is stated.
     """
 
     models: list[Text]
@@ -52,10 +53,10 @@ def registry() -> tuple[TrainingSets, ...]:
 
 
 def registered_training_sets(name: str) -> tuple[TrainingSets, ...]:
-    """The entries of the registry that a model fits.
+    """The entries of the registry that match a model.
 
     Args:
-        name: a model as methods name it. An id of the hub fits as a whole, a folder by its last part.
+        name: a model as methods name it. A Hub id must match as a whole, a folder by its last part.
     """
     folder = Path(name).expanduser().is_dir()
 
@@ -67,20 +68,19 @@ def registered_training_sets(name: str) -> tuple[TrainingSets, ...]:
 
 
 def declared_training_sets(name: str) -> tuple[str, ...]:
-    """The ids of the training sets that the card of a model names.
+    """The ids of the training sets that a model's card lists.
 
     Args:
-        name: a model as methods name it: the embedded one, a folder, or an id of the hub whose files are in its
-            cache.
+        name: a model as methods name it: the embedded one, a folder, or a Hub id whose files are cached.
 
     Returns:
-        The ids as they are written, in their order; none for a model without a card, or with one that names none.
+        The ids as written, in order; empty for a model without a card, or with a card that lists none.
     """
     return _declared(name, "datasets")
 
 
 def declared_languages(name: str) -> tuple[str, ...]:
-    """The codes of the languages that the card of a model names; none, as in `declared_training_sets`, is no claim.
+    """The language codes that a model's card lists; as in `declared_training_sets`, an empty list is no claim.
 
     Args:
         name: a model as methods name it.
@@ -89,7 +89,7 @@ def declared_languages(name: str) -> tuple[str, ...]:
 
 
 def _declared(name: str, key: str) -> tuple[str, ...]:
-    """The texts under a key of a card's front matter, as they are written and in their order."""
+    """The texts under a key of a card's front matter, as written and in order."""
     card = _card(name)
     if card is None:
         return ()
@@ -99,7 +99,7 @@ def _declared(name: str, key: str) -> tuple[str, ...]:
         if not card.is_file() or card.stat().st_size > _MOST_BYTES:
             return ()
         metadata = metadata_load(card)
-    except Exception:  # A model is usable without a card, and so with one of which the YAML reader makes nothing.
+    except Exception:  # A model is usable without a card, and so with a card whose YAML cannot be read.
         return ()
     declared = metadata.get(key) if isinstance(metadata, dict) else None
     names = declared if isinstance(declared, list) else [declared]
@@ -116,7 +116,7 @@ def _card(name: str) -> Path | None:
 
 
 def _hub_card(name: str) -> Path | None:
-    """The card of a model of the hub that is used here: fetched unless offline, because models are without theirs."""
+    """The card of a Hub model used here: downloaded unless offline, because models are cached without it."""
     try:
         from huggingface_hub import hf_hub_download, try_to_load_from_cache
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError
@@ -127,4 +127,4 @@ def _hub_card(name: str) -> Path | None:
             return None
         return Path(hf_hub_download(name, "README.md", local_files_only=current_session().offline))
     except (HFValidationError, HfHubHTTPError, OSError, ValueError):
-        return None  # not a name of the hub, or no card there
+        return None  # not a name on the Hub, or no card there

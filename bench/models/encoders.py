@@ -1,8 +1,8 @@
 """Sentence encoders: sentence-transformers models by name or path, the embedded MiniLM, and models behind endpoints.
 
 Vectors are cached by content: the text, the model's revision (a hash of its files; for an endpoint its address and the
-model's name) and the settings. When every text is in the cache, neither torch nor sentence-transformers nor openai is
-imported.
+model's name) and the settings. If every text is in the cache, neither torch nor sentence-transformers nor openai is
+imported. Dense methods call it.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ __all__ = ["EMBEDDED", "Encoder", "embedded_model"]
 
 #: Packages, other than the model, whose code affects the vectors.
 _PACKAGES = ("sentence-transformers", "transformers", "tokenizers")
-#: Texts that are put into tokens and sorted at once: enough for hardly any padding. They are also what a model without
-#: layers, which looks up the vectors of words, encodes at once: its time is that of the calls.
+#: Texts to tokenise and sort at once: enough for little padding. Also the batch of a model without layers, which looks
+#: up word vectors, so that calls take most of its time.
 _AT_ONCE = 2048
-#: Tokens that are computed at once, padding included: more is not faster on a CPU, and takes memory.
+#: Maximum tokens per batch, padding included: more is not faster on a CPU and takes memory.
 _BUDGET = 2048
 
 
@@ -51,10 +51,10 @@ class Encoder(CachedModel[str]):
     Args:
         name: `minilm`, a folder, the name of a sentence-transformers model on the hub, or `openai:MODEL` for a model
             behind an endpoint (`docs/llm.md`).
-        prompt: text put before every input (some models want `query: `).
-        backend: what computes a transformer on this machine. Backends differ in the last digits, so what they give is
-            never mixed.
-        progress: where long encodings report to.
+        prompt: text in front of every input (some models want `query: `).
+        backend: the compute backend of a transformer on this machine. Backends differ in the last digits, so their
+            vectors are never mixed.
+        progress: receives the progress of long encodings.
     """
 
     def __init__(
@@ -79,13 +79,14 @@ class Encoder(CachedModel[str]):
         """The model's files on this machine.
 
         Raises:
-            UnavailableError: neither a folder nor in the hub's cache, and offline; or a model behind an endpoint.
+            UnavailableError: it is neither a folder nor in the Hub cache, and bench is offline; or it is behind an
+                endpoint.
         """
         return self._model.folder
 
     @property
     def revision(self) -> str:
-        """What the model is: sha256 over its files (weights, tokenizer, pooling, settings), or name and endpoint."""
+        """The model's identity: sha256 over its files (weights, tokenizer, pooling, settings), or name and endpoint."""
         return self._model.revision
 
     def revisions(self) -> dict[str, str]:
@@ -96,8 +97,8 @@ class Encoder(CachedModel[str]):
         """Resolve the model's files.
 
         Raises:
-            UsageError: a backend is chosen for a model behind an endpoint.
-            UnavailableError: the files are missing or not whole, or the backend's package is missing.
+            UsageError: a backend is set for a model behind an endpoint.
+            UnavailableError: files are missing or incomplete, or the backend's package is missing.
         """
         if self.backend != "torch" and self.name.startswith(PREFIX):
             raise UsageError(f"backend={self.backend} is for models on this machine; {self.name} is not.")
@@ -107,12 +108,12 @@ class Encoder(CachedModel[str]):
         self.revision  # noqa: B018
 
     def again(self) -> partial[Encoder] | None:
-        """As of `CachedModel`; an endpoint is asked from one place."""
+        """As in `CachedModel`; an endpoint is called from one process only."""
         return None if self.paid else partial(Encoder, self.name, prompt=self.prompt, backend=self.backend)
 
     @property
     def identity(self) -> str:
-        """All that a vector depends on besides the text."""
+        """Everything that a vector depends on besides the text."""
         return self._model.identity(self.prompt)
 
     @property
@@ -127,7 +128,7 @@ class Encoder(CachedModel[str]):
             return np.zeros((0, 0), dtype=np.float32)
         if len({len(row) for row in rows}) > 1:
             raise UnavailableError(f"{self.name} gave vectors of different lengths.")
-        # Not `np.stack`, which first makes an array of two dimensions of each row.
+        # Not `np.stack`, which first makes a two-dimensional array of each row.
         return np.concatenate(rows).reshape(len(rows), -1)
 
     def _key(self, given: str) -> bytes:
@@ -146,11 +147,11 @@ class Encoder(CachedModel[str]):
 
 
 class _Model(Protocol):
-    """What turns texts into vectors."""
+    """Anything that turns texts into vectors."""
 
-    #: True when a call costs money.
+    #: True if a call costs money.
     paid: bool
-    #: Texts that it is given at once.
+    #: Number of texts per call.
     at_once: int
 
     @property
@@ -167,11 +168,11 @@ class _Model(Protocol):
     def identity(self, prompt: str) -> str: ...
 
     def prepare(self, missing: int) -> None:
-        """Make ready to encode so many texts; raises `UnavailableError` where that cannot be."""
+        """Prepare to encode this many texts; raises `UnavailableError` if it cannot."""
         ...
 
     def encode(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """The vectors of some of the texts and the positions of these, until all are done."""
+        """The vectors of some of the texts and their positions, until all are done."""
         ...
 
 
@@ -204,9 +205,9 @@ class _SentenceModel:
         return self._key in self._session().loaded
 
     def identity(self, prompt: str) -> str:
-        revision = self.revision  # first: it says which package is not installed
+        revision = self.revision  # first, because it says which package is missing
         versions = {name: version(name) for name in _PACKAGES}
-        # The last bits of a vector depend on what it is padded to.
+        # The last bits of a vector depend on the padding.
         return json.dumps(
             {"revision": revision, "prompt": prompt, "packages": versions, "batches": f"{_BUDGET} tokens"}
         )
@@ -229,19 +230,19 @@ class _SentenceModel:
             loaded = _load_model(self.folder)
             if self._backend != "torch":
                 _compile(loaded, self._backend)
-        # Vectors are stored under the revision: those of other weights must not get there.
+        # Vectors are stored under the revision: those of other weights must not be stored there.
         if folder_revision(self.folder) != self._files:
             raise UnavailableError(f"the model {self.folder} was replaced just now; run the same command again.")
         return loaded
 
     @property
     def _key(self) -> tuple[str, str, str]:
-        # With the revision: the model may be retrained in the same place.
+        # With the revision: the model may be retrained in the same folder.
         return "encoder", str(self.folder), self.revision
 
 
 def _batches(model: Any, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-    """Positions of the texts, by batches of a budget of tokens; all at once where a model has no layers."""
+    """Positions of the texts, in batches with a token budget; all at once if a model has no layers."""
     tokenizer = getattr(model, "tokenizer", None)
     if len(texts) < 2 or not callable(tokenizer):
         return [np.arange(len(texts))]
@@ -258,17 +259,17 @@ def _load_model(folder: Path) -> Any:
 
 
 def _compile(model: Any, backend: Backend) -> None:
-    """Have a backend compute the transformer of a sentence-transformers model; pooling and what follows stay.
+    """Replace the transformer of a sentence-transformers model by a backend; pooling and later parts are unchanged.
 
     Raises:
-        UnavailableError: the model has no transformer whose last layer its pooling takes.
+        UnavailableError: the model has no transformer whose last layer its pooling uses.
     """
     import torch
 
     first = model[0]
     transformer = getattr(first, "auto_model", None)
     if transformer is None or getattr(first, "module_output_name", "token_embeddings") != "token_embeddings":
-        raise UnavailableError(f"backend={backend} computes transformers, and the encoder's first part is none.")
+        raise UnavailableError(f"backend={backend} computes transformers, but the encoder's first part is not one.")
     run = compile_model(model.tokenizer, transformer, backend)
     arguments = ("input_ids", "attention_mask", "token_type_ids")
 

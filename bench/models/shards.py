@@ -1,7 +1,7 @@
-"""Where large work is done: in this process, or in part by other processes and machines.
+"""Where large work is done: in this process, or partly in other processes and machines.
 
-What spreads the work (`bench.evaluation.ray_shards`) enters itself for a block. It is a context variable of its own and
-no part of a session, because threads that a method starts do their work themselves.
+A spreader (`bench.cluster.shards`) enters itself for a block. It has its own context variable and is not part of a
+session, because threads that a method starts do their work themselves. Models and searches call it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ PartAnswer = TypeVar("PartAnswer")
 
 
 class RowModel(Protocol):
-    """What gives rows of numbers for inputs: a `CachedModel`, as far as a spreader needs it."""
+    """Anything that returns rows of numbers for inputs: the part of a `CachedModel` that a spreader needs."""
 
     name: str
 
     @property
     def identity(self) -> str:
-        """All that a row depends on besides the input."""
+        """Everything that a row depends on besides the input."""
         ...
 
     def again(self) -> Callable[[], RowModel] | None:
-        """What makes the same model in another process, to be pickled; None if it is computed in this one only."""
+        """A picklable recipe for the same model in another process; None if it is only computed in this one."""
         ...
 
     def compute(self, missing: dict[bytes, Any], progress: Progress) -> Iterator[dict[bytes, NDArray[np.float32]]]:
@@ -41,7 +41,7 @@ class RowModel(Protocol):
 
 
 class Spreader(Protocol):
-    """Shares work among machines; what nobody else does is done here."""
+    """Distributes work among machines; what no other machine does is done here."""
 
     def rows(
         self, model: RowModel, inputs: Mapping[bytes, Any], progress: Progress
@@ -52,11 +52,11 @@ class Spreader(Protocol):
     def searched(
         self, search: Callable[[Index, Part], PartAnswer], index: Index, parts: Sequence[Part]
     ) -> list[PartAnswer]:
-        """The answers of an index to each part of the queries, in their order.
+        """The answers of an index to each part of the queries, in order.
 
         Args:
-            search: a function of a module, or a partial one, to be pickled; as is all that follows.
-            index: goes to each machine once.
+            search: a function of a module, or a partial one; this and the following are pickled.
+            index: sent to each machine once.
             parts: the queries.
         """
         ...
@@ -66,7 +66,7 @@ _ACTIVE: ContextVar[Spreader | None] = ContextVar("bench_spreader", default=None
 
 
 def active_spreader() -> Spreader | None:
-    """What spreads large work here, if anything."""
+    """The active spreader, if there is one."""
     return _ACTIVE.get()
 
 

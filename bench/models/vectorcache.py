@@ -1,7 +1,8 @@
 """A content-addressed cache of vectors: one SQLite file per model revision and settings.
 
-SQLite gives what a cache needs and files do not: many small records, several processes at once. A record carries its
-own checksum, and a file that is no longer a database is recreated: a damaged cache costs time, never a wrong vector.
+SQLite provides what a cache needs and files lack: many small records, and several processes at once. A record has its
+own checksum, and a file that is no longer a database is recreated: a damaged cache costs time but never gives a wrong
+vector.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from bench.base.paths import cache_folder, storage_errors
 
 T = TypeVar("T")
 
-_CHUNK = 500  # below SQLite's limit of variables in one statement
+_CHUNK = 500  # below SQLite's limit of variables per statement
 _CHECKSUM = 4  # bytes of CRC-32 before each vector
 
-#: Errors of the file itself, after which it is recreated. Anything else (no space, no permission, a lock, an
-#: error of the device) is the machine's refusal, and the file is left as it is.
+#: Errors of the file itself, after which it is recreated. For any other error (no space, no permission, a lock, a
+#: device error) the file is unchanged.
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH})
 
 
@@ -39,8 +40,8 @@ class VectorCache:
     """Vectors of float32 by 32-byte keys; safe for several threads and processes.
 
     Args:
-        identity: all that the vectors depend on besides the key: model revision and settings. Two
-            identities never share a file.
+        identity: everything that the vectors depend on besides the key: model revision and settings. Two identities
+            never share a file.
         folder: folder of the cache files; the user's cache by default.
 
     Raises (all methods):
@@ -57,15 +58,15 @@ class VectorCache:
         self._connection = self._mend(self._connect)
 
     def _mend(self, work: Callable[[], T]) -> T:
-        """Do the work; if the file turns out to be damaged, recreate it and do the work once more."""
+        """Run an operation; if the file is damaged, recreate it and run the operation again."""
         try:
             return work()
         except sqlite3.DatabaseError as error:
-            # The low byte is the primary code; the rest says in what way.
+            # The low byte is the primary code; the rest gives details.
             if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE:
                 raise self._cache_error(error) from error
         try:
-            # With SQLite's files next to it: a journal of the old file would be rolled into the new one.
+            # With SQLite's files next to it: an old journal would be rolled into the new file.
             for suffix in ("", "-journal", "-wal", "-shm"):
                 self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
             self._connection = self._connect()
@@ -80,22 +81,22 @@ class VectorCache:
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=60, isolation_level=None, check_same_thread=False)
-        # A record that is no blob comes as what it is, to be thrown away below, and not as an error.
+        # A record that is not a blob is returned as it is, to be discarded below, not as an error.
         connection.text_factory = bytes
         # A lost entry costs a computation, not a result: no need to wait for the disk on each write.
         connection.execute("PRAGMA synchronous=OFF")
-        # IMMEDIATE: two processes that both read first and write then would each wait for the other.
+        # IMMEDIATE: two processes that both read first and then write would wait for each other.
         connection.execute("BEGIN IMMEDIATE")
         columns = "key BLOB PRIMARY KEY, vector BLOB NOT NULL"
         connection.execute(f"CREATE TABLE IF NOT EXISTS vectors ({columns}) WITHOUT ROWID")
         connection.execute("SELECT key, vector FROM vectors LIMIT 0")
-        # This reads the first page of the table: where it is damaged, now is the time to begin anew.
+        # This reads the first page of the table: if it is damaged, start anew now.
         connection.execute("SELECT key FROM vectors LIMIT 1").fetchall()
         connection.execute("COMMIT")
         return connection
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
-        """The vectors that are there, by key."""
+        """The stored vectors, by key."""
         with self._thread:
             return self._mend(lambda: self._get(list(dict.fromkeys(keys))))
 
@@ -117,7 +118,7 @@ class VectorCache:
         return vectors
 
     def put(self, vectors: Mapping[bytes, NDArray[np.float32]]) -> None:
-        """Store vectors; a key that is there already keeps its vector, so the first answer stays the answer."""
+        """Store vectors; an existing key keeps its vector, so the first answer counts."""
         if not vectors:
             return
         data = {key: np.ascontiguousarray(vector, dtype="<f4").tobytes() for key, vector in vectors.items()}
@@ -137,7 +138,7 @@ class VectorCache:
             raise
 
     def close(self) -> None:
-        """Close the file; the cache is not used after."""
+        """Close the file; the cache must not be used afterwards."""
         self._connection.close()
 
 

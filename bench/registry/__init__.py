@@ -3,9 +3,13 @@
 The harness never names a concrete method or dataset; it asks here.
 """
 
+from typing import TYPE_CHECKING
+
 from bench.data.entries import DatasetEntry, broken_datasets, dataset_entries, dataset_entry
-from bench.registry.datasets import load_dataset
 from bench.registry.methods import build_method, method_class, method_names
+
+if TYPE_CHECKING:
+    from bench.registry.datasets import load_dataset
 
 __all__ = [
     "DatasetEntry",
@@ -17,3 +21,12 @@ __all__ = [
     "method_class",
     "method_names",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """`load_dataset`, imported on first use (PEP 562): what reads stored results loads no dataset."""
+    if name != "load_dataset":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from bench.registry.datasets import load_dataset
+
+    return load_dataset

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.base.errors import BenchError, DataError, UnavailableError, UsageError
+from bench.base.keys import refuse
 from bench.base.locks import lock, recover, replace_folder
 from bench.base.paths import data_folder
-from bench.base.secrets import refuse
 from bench.data.beir import import_beir, read_about
 from bench.data.card import ID_PATTERN, MANIFEST, Card, Relation, Unit, cards_from
 from bench.data.dataset import Dataset

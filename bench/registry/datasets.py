@@ -23,10 +23,10 @@ import importlib.util
 from pathlib import Path
 
 from bench.base.errors import BenchError, DataError, UnavailableError, UsageError
+from bench.base.keys import refuse
 from bench.base.parameters import ParameterSet, check_parameters, short_spec
 from bench.base.paths import cache_folder
 from bench.base.progress import QUIET, Progress
-from bench.base.secrets import refuse
 from bench.base.spec import Spec, parse
 from bench.data.card import MANIFEST, Card, UnitSizes
 from bench.data.dataset import Dataset
@@ -36,7 +36,6 @@ from bench.data.libraries import LibraryOptions, check_library, is_drawn, with_l
 from bench.data.parents import parent_of
 from bench.data.parquet import FORMAT_VERSION, read_dataset, write_dataset
 from bench.data.queryviews import ViewOptions, with_view
-from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Tables
 from bench.data.units import judged_units, unit_sizes
 from bench.identity.reach import reach_modules
@@ -141,6 +140,8 @@ def build_dataset(entry: DatasetEntry, options: ParameterSet, canonical: str, pr
     library, options = _library(options), _own(entry, options)
     if is_drawn(library):
         return draw_library(load_dataset(short_spec(entry.card.id, options), progress), library, canonical, progress)
+    from bench.data.sources import Sources  # most datasets are stored
+
     assert entry.module is not None
     card = entry.card
     local = Sources.from_session(progress).fetch(card.files())

@@ -13,7 +13,7 @@ from bench.interface.method import Method
 from bench.interface.ranking import Ranking
 from bench.interface.views import Library, Queries
 from bench.remote.answers import AnswerReader, Unusable
-from bench.remote.asking import Account, marks_of_remote
+from bench.remote.asking import AnswerStatistics, marks_of_remote
 
 #: Text of a query, and the number of tools if the function takes it, to tools: the best first.
 Search = Callable[..., Any]
@@ -44,7 +44,7 @@ def function_method(function: Search, name: str, module: str) -> type[Method]:
 
         def index(self, library: Library) -> None:
             self._reader = AnswerReader(library.tools)
-            self._account = Account()
+            self._account = AnswerStatistics()
 
         def rank(self, queries: Queries, depth: int) -> Ranking:
             answers = []

@@ -17,18 +17,17 @@ from pathlib import Path
 import bench
 from bench.base.config import join_session
 from bench.base.errors import BenchError, MethodError, UsageError, raised_at
+from bench.base.keys import refuse
 from bench.base.parameters import check_parameters, full_spec, short_spec, suggestion
 from bench.base.plugins import installed_points
 from bench.base.progress import QUIET, Progress
-from bench.base.secrets import refuse
 from bench.base.spec import Spec, Value, parse
 from bench.identity.used import user_file, watch_use
 from bench.interface.method import Context, Method
-from bench.registry.functions import function_method
 
 
 @cache
-def _builtin() -> dict[str, str]:
+def built_in_methods() -> dict[str, str]:
     """Name -> module, from the file names: `methods/nearest_query.py` is `nearest-query`.
 
     A method that has stages is a folder, `methods/tgr/`, and its class is in `method.py` there.
@@ -50,7 +49,7 @@ def _plugins() -> dict[str, EntryPoint]:
 
 def method_names() -> list[str]:
     """Names of all methods, sorted; nothing is imported."""
-    return sorted({*_builtin(), *_plugins()})
+    return sorted({*built_in_methods(), *_plugins()})
 
 
 def method_class(name: str) -> type[Method]:
@@ -60,8 +59,8 @@ def method_class(name: str) -> type[Method]:
         UsageError: no such method; the sentence names the nearest one.
         MethodError: its module cannot be imported, or holds no method.
     """
-    if name in _builtin():
-        return _class_in(_builtin()[name], name)
+    if name in built_in_methods():
+        return _class_in(built_in_methods()[name], name)
     if name in _plugins():
         try:
             with watch_use():
@@ -98,6 +97,8 @@ def _class_at(name: str) -> type[Method]:
         raise UsageError(f"the module {module_name} has no class or function {class_name!r}.")
     target = getattr(module, class_name)
     if callable(target) and not inspect.isclass(target):
+        from bench.registry.functions import function_method  # most methods are classes
+
         return _check_class(function_method(target, name, module.__name__), name)
     return _check_class(target, name)
 
@@ -110,19 +111,28 @@ def _class_in(module_name: str, name: str) -> type[Method]:
         if inspect.isclass(value)
         and issubclass(value, Method)
         and value.__module__ == module_name
-        and not inspect.isabstract(value)
         and not value.__name__.startswith("_")
     ]
-    if len(classes) != 1:
-        raise MethodError(f"{module_name} must define exactly one method; it defines {len(classes)}.")
-    return _check_class(classes[0], name)
+    concrete = [value for value in classes if not inspect.isabstract(value)]
+    if len(concrete) == 1:
+        return _check_class(concrete[0], name)
+    if concrete:
+        found = f"it has {', '.join(value.__name__ for value in concrete)}. Keep one, or begin other names with _"
+    else:
+        lacks = [f"{item.__name__} lacks {_missing(item)}" for item in classes]
+        found = "; ".join(lacks) or "write a class that is derived from bench.interface.Method"
+    raise MethodError(f"{module_name} has {'more than one' if concrete else 'no'} concrete Method: {found}.")
+
+
+def _missing(kind: type[Method]) -> str:
+    return ", ".join(f"{name}()" for name in sorted(kind.__abstractmethods__))
 
 
 def _check_class(value: object, name: str) -> type[Method]:
     if not (inspect.isclass(value) and issubclass(value, Method)):
         raise MethodError(f"{name} is not a method: it must be a subclass of bench.interface.Method.")
     if inspect.isabstract(value):
-        raise MethodError(f"the method {name} lacks {', '.join(sorted(value.__abstractmethods__))}.")
+        raise MethodError(f"the method {name} lacks {_missing(value)}.")
     if not isinstance(value.batch_size, int) or value.batch_size < 1:
         raise MethodError(f"the method {name} has the batch_size {value.batch_size!r}; it must be 1 or more.")
     return value

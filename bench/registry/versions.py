@@ -5,7 +5,6 @@ Replacing an added dataset keeps its earlier tables under `earlier/` in the user
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -19,53 +18,16 @@ from bench.base.paths import data_folder
 from bench.base.progress import QUIET, Progress
 from bench.base.spec import parse
 from bench.base.text import one_line
-from bench.data.card import ID_PATTERN, MANIFEST
+from bench.data.card import ID_PATTERN
 from bench.data.dataset import Dataset
 from bench.data.libraries import LibraryOptions, is_drawn, with_library_options
 from bench.data.parquet import read_dataset
 from bench.data.queryviews import ViewOptions, with_view
+from bench.registry.added import HASH, content_of
 from bench.registry.datasets import check_hash, draw_library, load_dataset
 
 #: Earlier contents that are kept of a dataset.
 MOST_EARLIER = 10
-_HASH = re.compile("[0-9a-f]{64}")
-
-
-def is_added(spec: str) -> bool:
-    """Whether a spec names a dataset that a user added, and so may replace."""
-    return _added_folder(spec) is not None
-
-
-def current_content(spec: str) -> str | None:
-    """The content hash of a dataset that a user added, as it is now; None for every other dataset."""
-    folder = _added_folder(spec)
-    if folder is None:
-        return None
-    if folder.name == spec:
-        return _content_of(folder)
-    try:
-        # A view of its queries has a content of its own.
-        return load_dataset(spec).content_hash
-    except BenchError:
-        return None
-
-
-def _added_folder(spec: str) -> Path | None:
-    """The folder of an added dataset."""
-    try:
-        folder = data_folder() / "datasets" / parse(spec).name
-        # A name of a plug-in may have a colon or a path; a result from elsewhere any spec.
-        return folder if re.fullmatch(ID_PATTERN, folder.name) and (folder / MANIFEST).is_file() else None
-    except (BenchError, OSError, ValueError):
-        return None
-
-
-def _content_of(folder: Path) -> str | None:
-    try:
-        content_hash = json.loads((folder / MANIFEST).read_text("utf-8"))["content_hash"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return content_hash if isinstance(content_hash, str) and _HASH.fullmatch(content_hash) else None
 
 
 def keep_earlier(folder: Path, content_hash: str) -> None:
@@ -80,7 +42,7 @@ def keep_earlier(folder: Path, content_hash: str) -> None:
     Raises:
         StorageError: the copy cannot be written; the dataset is as it was.
     """
-    earlier = _content_of(folder)
+    earlier = content_of(folder)
     if earlier is None or earlier == content_hash:
         return
     with replace_folder(_place(folder.name) / earlier) as fresh:
@@ -96,7 +58,7 @@ def _place(name: str) -> Path:
 def earlier_folders(name: str) -> list[Path]:
     """Folders of the earlier contents of a dataset, the last one first."""
     place = _place(name)
-    kept = [path for path in place.iterdir() if _HASH.fullmatch(path.name)] if place.is_dir() else []
+    kept = [path for path in place.iterdir() if HASH.fullmatch(path.name)] if place.is_dir() else []
     return sorted(kept, key=lambda path: path.stat().st_mtime_ns, reverse=True)
 
 

@@ -1,1 +1,1 @@
-"""Retrievers outside of bench: queries go out as JSON, answers come back as JSON, and nothing in them is believed."""
+"""External retrievers: queries go out as JSON, answers come back as untrusted JSON. Methods call it."""

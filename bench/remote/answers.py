@@ -1,9 +1,9 @@
-"""Reading the answers of a retriever outside of bench.
+"""Read the answers of an external retriever. The clients of this room call it.
 
-An answer is JSON. Without a mapping these shapes are read: a list of tools, or an object with such a list under one of
-`LISTS`, or with such an object as its `content`; a tool is its id or name as a string, or an object that has it under
-one of `IDS`, possibly the server under one of `SERVERS`, and possibly a number under `score`. A mapping is a JMESPath
-expression that gives the list. What a name means is for `bench.data.tool_names` to say.
+An answer is JSON. Without a mapping these shapes are accepted: a list of tools, or an object with such a list under one
+of `LISTS`, or with such an object as its `content`; a tool is its id or name as a string, or an object with it under
+one of `IDS`, optionally the server under one of `SERVERS`, and optionally a number under `score`. A mapping is a
+JMESPath expression that returns the list. `bench.data.tool_names` resolves names.
 """
 
 from __future__ import annotations
@@ -26,24 +26,23 @@ LISTS = ("tools", "results", "hits", "matches", "items", "data", "tool_reference
 IDS = ("tool_id", "id", "name", "tool", "tool_name", "toolName", "function")
 SERVERS = ("server", "server_name", "serverName", "server_label")
 SCORE = "score"
-#: Fields of an answer that say nothing of its tools: the question that it repeats, its type, its version.
+#: Fields of an answer that are not about its tools: the repeated question, its type, its version.
 _ABOUT = frozenset({"id", "query", "limit", "library", "type", "version"})
 
-#: Characters of what a retriever said that are shown, and of a description that are kept.
+#: Maximum characters shown of a retriever's output, and kept of a description.
 _SHOWN, _DESCRIBED = 80, 300
-#: Bytes that are kept of a program's error output, and characters of their end that are shown.
+#: Bytes kept of a program's error output, and characters of its end that are shown.
 KEPT, _LAST = 4096, 200
 
 
 @dataclass(frozen=True)
 class AnswerNote:
-    """What has to be told of the answer to one query.
+    """What to report about the answer to one query.
 
     Attributes:
-        failed: why there is none that can be used; empty if there is one.
-        unknown: names that mean no tool, with the descriptions that came with them. They were left out if there is an
-            answer.
-        known: how many names of an answer that cannot be used mean a tool.
+        failed: why there is no usable answer; empty if there is one.
+        unknown: unresolved names, with their descriptions. If there is an answer, they were left out of it.
+        known: number of resolved names in an unusable answer.
     """
 
     failed: str = ""
@@ -51,12 +50,12 @@ class AnswerNote:
     known: int = 0
 
     def __or__(self, other: AnswerNote) -> AnswerNote:
-        """Of a query that is asked in several calls."""
+        """For a query with several calls."""
         return AnswerNote(self.failed or other.failed, {**other.unknown, **self.unknown}, self.known + other.known)
 
 
 class Unusable(Exception):
-    """An answer that cannot be used; the text says why, without the query and without keys."""
+    """An unusable answer; the text says why, without the query and without keys."""
 
     def __init__(self, why: str, unknown: Mapping[str, str] | None = None, known: int = 0) -> None:
         super().__init__(mask(why))
@@ -65,16 +64,16 @@ class Unusable(Exception):
 
 @dataclass(frozen=True)
 class RankedAnswer:
-    """The tools of one answer, best first.
+    """The tools of an answer, best first.
 
     Attributes:
         tools: codes, distinct.
         scores: one for each tool, not ascending; None if not all tools have one.
-        version: of the retriever, where an answer names it as `version` beside its tools; else empty.
-        names: what the answer calls each tool.
+        version: the retriever's version if the answer names it as `version` beside its tools; else empty.
+        names: the name of each tool in the answer.
         note: names that were left out.
-        unread: fields that mean nothing here: of the answer, and numbers of a tool.
-        shown: the text that an agent is shown of it.
+        unread: unknown fields: of the answer, and numbers of a tool.
+        shown: the text that an agent would see.
     """
 
     tools: list[int]
@@ -91,11 +90,11 @@ class AnswerReader:
 
     Args:
         tools: the library; a tool's code is its position.
-        mapping: a JMESPath expression that gives the list of tools; empty for the shapes above.
-        drop: whether names that the library lacks are left out; else an answer with one is unusable.
+        mapping: a JMESPath expression that returns the list of tools; empty for the shapes above.
+        drop: whether to leave out names that the library lacks; otherwise they make an answer unusable.
 
     Raises:
-        UsageError: the mapping is no JMESPath expression.
+        UsageError: the mapping is not a JMESPath expression.
         UnavailableError: there is a mapping, and jmespath is not installed.
     """
 
@@ -108,8 +107,8 @@ class AnswerReader:
         """The first `depth` tools of an answer.
 
         Raises:
-            Unusable: it is not JSON of a known shape, has a key twice, names a tool twice, or its scores ascend. Or a
-                name may mean several tools; or one means none and names are not dropped, or all do.
+            Unusable: it is not JSON of a known shape, repeats a key, repeats a tool, or its scores ascend; or a
+                name is ambiguous; or a name is unknown and names are not dropped, or all are unknown.
         """
         try:
             value = mask_json(loads(reply, parse_constant=refuse_constant))
@@ -120,7 +119,7 @@ class AnswerReader:
         return self.read_parsed(value, depth)
 
     def read_parsed(self, value: Any, depth: int) -> RankedAnswer:
-        """The same of an answer that was parsed."""
+        """The same for a parsed answer."""
         entries, unread = self._entries(value)
         version = value.get("version") if isinstance(value, dict) else None
         version = one_line(str(version), _SHOWN) if isinstance(version, str | int | float) else ""
@@ -158,7 +157,7 @@ class AnswerReader:
         return RankedAnswer(tools, scores if scored else None, version, names, note, frozenset(unread))
 
     def _entries(self, value: Any) -> tuple[list[Any], set[str]]:
-        """The list of tools, and what stands beside it that is not read."""
+        """The list of tools, and the unread fields beside it."""
         entries, unread = value, set[str]()
         if self._mapping is not None:
             from jmespath.exceptions import JMESPathError
@@ -182,9 +181,9 @@ class AnswerReader:
         return entries, unread
 
     def _find(self, entry: Any) -> tuple[str, str, Sequence[int]]:
-        """What a tool is called, its description, and the codes of the tools that it may be."""
+        """The name of a tool, its description, and the codes that it may stand for."""
         name, server, description = entry, "", ""
-        for _ in range(2):  # {"tool": {"name": ...}} names it one level further down
+        for _ in range(2):  # {"tool": {"name": ...}} nests it one level deeper
             if isinstance(name, dict):
                 server = next((name[key] for key in SERVERS if isinstance(name.get(key), str) and name[key]), server)
                 description = text if isinstance(text := name.get("description"), str) else description
@@ -218,7 +217,7 @@ def _compile_mapping(mapping: str) -> Any:
 
 
 def _says_more(item: Any, entries: Any) -> bool:
-    """Whether a field says something: it is neither empty nor a second list of the same tools."""
+    """Whether a field carries information: it is neither empty nor a second list of the same tools."""
     return not isinstance(item, str | int | float | list | dict | None) or bool(item and item != entries)
 
 
@@ -250,9 +249,9 @@ def _quote(text: str) -> str:
 
 
 def last_words(output: bytes) -> str:
-    """The end of what a program wrote to its error output, without keys; the last line says most.
+    """The end of a program's error output, without keys; the last line is usually the cause.
 
     Args:
-        output: its last `KEPT` bytes so far, of which the first and the last may be parts of a key.
+        output: its last `KEPT` bytes so far, which may begin and end inside a key.
     """
     return one_line(mask_so_far(output.decode("utf-8", "replace")))[-_LAST:]

@@ -1,4 +1,4 @@
-"""What methods that ask a retriever outside of bench have in common: the catalogue, failures, a limit to patience."""
+"""What methods with an external retriever share: the catalogue, failures, and when to give up."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from pydantic import Field
 
 from bench.base.config import current_session
 from bench.base.errors import MethodError, UnavailableError, UnresolvedError
+from bench.base.protocol import UNREAD
 from bench.data.tool_names import NameRecord, ToolNames
 from bench.interface import History, Library, Method, Queries, Ranking
 from bench.interface.marks import OWN_CATALOGUE, REMOTE
 from bench.remote.answers import AnswerNote, AnswerReader, RankedAnswer, Unusable
 from bench.stats.percentiles import percentiles
 
-#: Failures one after another after which a run ends: the retriever is down, and every query would fail.
+#: Consecutive failures after which a run ends: the retriever is down, and every query would fail.
 MOST_IN_A_ROW = 10
-#: Versions that are kept of a retriever that changes while it is asked, and fields that are named.
+#: Maximum versions to keep of a retriever that changes during a run, and maximum fields to name.
 _MOST_VERSIONS, _MOST_FIELDS = 5, 20
 
-#: The fact of a run that names fields of answers that mean nothing here.
-UNREAD = "fields_not_read"
 UnknownNames = Annotated[
     Literal["fail", "drop"],
     Field(description="if an answer has a name that the library lacks: `fail` the query, or `drop` the name"),
@@ -35,28 +34,28 @@ UnknownNames = Annotated[
 
 
 class RemoteReply(NamedTuple):
-    """What came back: the JSON to read, and the text that an agent is shown, whose tokens it pays for."""
+    """What came back: the JSON to read, and the text that an agent would see, whose tokens it pays for."""
 
     body: bytes
     shown: str
 
     @staticmethod
     def of(body: bytes) -> RemoteReply:
-        """An answer that an agent is shown as it is."""
+        """An answer that an agent sees unchanged."""
         return RemoteReply(body, body.decode("utf-8", "replace"))
 
 
 @dataclass
-class Account:
-    """What answers took and were, of the queries that were ranked.
+class AnswerStatistics:
+    """Statistics of the answers to the ranked queries.
 
     Attributes:
-        seconds: of each answer, from the question to the last byte read.
-        bytes: of all answers together.
-        elapsed: seconds of the batches, in which several queries may be under way at a time.
-        versions: of the retriever, as answers name them.
-        names: what its names of tools became.
-        unread: fields that mean nothing here -> answers that have them.
+        seconds: time of each answer, from the question to the last byte.
+        bytes: total size of the answers.
+        elapsed: seconds of the batches, which may have several queries in flight.
+        versions: versions of the retriever that answers name.
+        names: how names of tools were resolved.
+        unread: unknown fields -> number of answers with them.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -67,7 +66,7 @@ class Account:
     unread: Counter[str] = field(default_factory=Counter)
 
     def take(self, answer: RankedAnswer | Unusable, names: ToolNames) -> None:
-        """Enter the names that an answer has, and what it says besides its ranking."""
+        """Add the names in an answer, and what it contains besides its ranking."""
         if isinstance(answer, Unusable):
             for name, description in answer.note.unknown.items():
                 self.names.miss(name, description)
@@ -80,7 +79,7 @@ class Account:
         self.unread.update(name for name in answer.unread if name in self.unread or len(self.unread) < _MOST_FIELDS)
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        """What a reader of the result should know of the answers."""
+        """What readers of the result should know about the answers."""
         facts: dict[str, str | int | float | bool] = {**self.names.facts()}
         if self.versions:
             facts["service_version"] = ", ".join(sorted(self.versions))
@@ -90,13 +89,13 @@ class Account:
 
 
 class Asking:
-    """Asks one query after another, or several at once, and keeps account.
+    """Asks queries one after another, or several at once, and keeps statistics.
 
     Args:
         what: the retriever in words, for messages.
-        send: text and depth -> an answer; raises `Unusable`.
-        concurrency: queries asked at once; `send` must be safe for as many threads.
-        said: what the retriever has said beside the last answer, as the end of a reason.
+        send: (text, depth) -> an answer; raises `Unusable`.
+        concurrency: number of queries in flight; `send` must be safe for as many threads.
+        said: what the retriever wrote besides the last answer, as the end of a reason.
     """
 
     def __init__(
@@ -109,21 +108,21 @@ class Asking:
         self._what, self._send, self._concurrency, self._said = what, send, concurrency, said
         self._counting = threading.Lock()
         self._in_a_row: list[Unusable] = []
-        self._ranked = Account()
+        self._ranked = AnswerStatistics()
         self._notes: dict[int, AnswerNote] = {}
 
     def rank(self, queries: Queries, depth: int, reader: AnswerReader) -> Ranking:
-        """The answers to a batch; queries without a usable one are marked as failed.
+        """The answers to a batch; queries without a usable answer are marked as failed.
 
         Raises:
-            UnavailableError: many queries in a row have failed.
-            UnresolvedError: they have because no name that was ever answered means a tool.
-            MethodError: they have because of names that the library lacks beside such as it has.
+            UnavailableError: many consecutive queries have failed.
+            UnresolvedError: they have because no name so far could be resolved.
+            MethodError: they have because of names that the library lacks, beside known ones.
         """
-        # Queries that are asked again to measure the latency of a single one are no part of the account: they are not
-        # asked at once, and what they answer is not scored.
+        # Queries that are repeated to measure latency do not enter the statistics: they are not asked concurrently, and
+        # their answers are not scored.
         timed = current_session().timing is not None
-        account = Account() if timed else self._ranked
+        account = AnswerStatistics() if timed else self._ranked
         started = time.perf_counter()
 
         def one(text: str) -> RankedAnswer | Unusable:
@@ -143,14 +142,14 @@ class Asking:
         return replace(ranking, replies=tuple(None if item is None else item.shown for item in usable))
 
     def take_notes(self) -> dict[int, AnswerNote]:
-        """What has to be told of answers since this was last called, by the numbers of their queries."""
+        """What to report about answers since the last call, by query number."""
         notes, self._notes = self._notes, {}
         return notes
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        """How long answers took as seen from here, their size, and what else they had, of this process's queries.
+        """Latency and size of answers as measured here, and what else they contained, for this process's queries.
 
-        They are those of the rankings. Of a run that goes on after a crash, they are those that were asked since.
+        They cover the rankings. For a run resumed after a crash, they cover the queries asked since.
         """
         account = self._ranked
         facts: dict[str, str | int | float | bool] = {}
@@ -163,7 +162,7 @@ class Asking:
             facts["answer_bytes"] = round(account.bytes / len(account.seconds))
         return facts | account.facts()
 
-    def _one(self, text: str, depth: int, reader: AnswerReader, account: Account) -> RankedAnswer | Unusable:
+    def _one(self, text: str, depth: int, reader: AnswerReader, account: AnswerStatistics) -> RankedAnswer | Unusable:
         with self._counting:
             if len(self._in_a_row) >= MOST_IN_A_ROW:
                 self._give_up(reader.names)
@@ -190,7 +189,7 @@ class Asking:
     def _give_up(self, names: ToolNames) -> None:
         unknown, failures = self._ranked.names.unknown(names), self._in_a_row
         if self._ranked.names.resolves_nothing:
-            raise UnresolvedError(f"no name in the answers of {self._what} means a tool: {unknown}.")
+            raise UnresolvedError(f"no name in the answers of {self._what} is a known tool: {unknown}.")
         if all(error.note.unknown for error in failures):
             raise MethodError(
                 f"{self._what} answered {len(failures)} queries in a row with unknown names: {unknown}; import the "
@@ -203,9 +202,9 @@ class Asking:
 
 
 class RemoteMethod(Method):
-    """A method that asks a retriever outside of bench; its parameters have `answer` and `unknown`."""
+    """A method with an external retriever; its parameters have `answer` and `unknown`."""
 
-    #: Of what somebody else runs, nobody here knows that the same question gets the same answer.
+    #: An external system may answer the same question differently.
     has_chance = True
 
     _asking: Asking
@@ -227,28 +226,28 @@ class RemoteMethod(Method):
         return AnswerReader(library.tools, self.parameters.answer, drop=self.parameters.unknown == "drop")
 
     def take_notes(self) -> dict[int, AnswerNote]:
-        """As of `Asking`."""
+        """As in `Asking`."""
         return self._asking.take_notes()
 
 
 def marks_of_remote(what: str, *, version: str, given: bool = False, why: str = "") -> dict[str, str]:
-    """The marks of a method that asks a retriever.
+    """The marks of a method with an external retriever.
 
     Args:
         what: the retriever in words.
-        version: of the retriever and its catalogue, as a user says it; empty if nobody does.
-        given: whether the tools of the dataset are sent to it.
+        version: version of the retriever and its catalogue as given by the user; empty if not given.
+        given: whether the dataset's tools are sent to it.
         why: words that come before `has its own catalogue`.
     """
-    marks = {} if version else {REMOTE: f"asks {what}, of which no version is given: not reproducible by hash"}
+    marks = {} if version else {REMOTE: f"calls {what}, for which no version is given: not reproducible by hash"}
     if not given:
-        has = f"asks {what}, which {why}has its own catalogue"
+        has = f"calls {what}, which {why}has its own catalogue"
         marks[OWN_CATALOGUE] = f"{has}: edited descriptions in the dataset do not reach it"
     return marks
 
 
 def catalogue(library: Library) -> list[dict[str, Any]]:
-    """The tools in code order: id, name, description, category, parent, parameters, and the text to be indexed."""
+    """The tools in code order: id, name, description, category, parent, parameters, and the text to index."""
     return [
         {
             "id": tool.tool_id,

@@ -1,7 +1,7 @@
-"""Asking an MCP server, over the pipes of a process or over HTTP, within limits of time, size and patience.
+"""Ask an MCP server, over the pipes of a process or over HTTP, with limits on time, size and failures.
 
-The official SDK speaks the protocol. Only the bytes are read here: the SDK's own reader of a process bounds neither a
-line nor an answer, and prints what it cannot parse.
+The official SDK speaks the protocol. Only the bytes are read here, because the SDK's own reader of a process limits
+neither a line nor an answer, and prints what it cannot parse. Methods and imports call it.
 """
 
 from __future__ import annotations
@@ -63,23 +63,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Bytes that a server may send for one answer.
+#: Maximum bytes of one answer.
 LARGEST = 8 << 20
 _TOO_LARGE = f"an answer of more than {LARGEST >> 20} MiB"
-#: Seconds from the start to the first answer: a launcher such as npx fetches the server first.
+#: Seconds from the start to the first answer: a launcher such as npx may have to download the server.
 START = 60.0
-#: Seconds in which a started server must have listed all its tools.
+#: Seconds within which a started server must have listed all its tools.
 LISTING = 120.0
-#: Pages of one list, and of them in a row that may bring no tool that was not listed before. The largest published
-#: list has 2 MB.
+#: Maximum pages of one list, and maximum consecutive pages without a new tool. The largest published list has 2 MB.
 MOST_PAGES, MOST_IDLE_PAGES = 1000, 20
-#: How often a process that ended is started again, by one client.
+#: How often one client restarts a process that has ended.
 RESTARTS = 3
-#: Seconds that a process gets to end by itself, once its input is closed.
+#: Seconds for a process to exit once its input is closed.
 _GRACE = 1.0
-#: Seconds in which a server of HTTP+SSE must have named its endpoint.
+#: Seconds within which an HTTP+SSE server must have named its endpoint.
 _SSE_PATIENCE = 5.0
-#: Without a handler, the SDK's logger prints what a server sends; a program's own handlers still get it.
+#: Without a handler, the SDK's logger prints what a server sends; a program's own handlers still receive it.
 _QUIET = logging.NullHandler()
 
 
@@ -88,8 +87,8 @@ class Listing:
     """What a server lists.
 
     Attributes:
-        tools: as in `tools/list`, of any form.
-        remark: what is odd about the list, as the end of a sentence; empty if nothing is.
+        tools: as in `tools/list`, unchecked.
+        remark: anything unusual about the list, as the end of a sentence; empty if there is nothing.
     """
 
     tools: list[Any]
@@ -97,13 +96,13 @@ class Listing:
 
 
 class McpClient:
-    """One session with a server, opened with the first question and again if it ends; safe for several threads.
+    """A session with a server, opened with the first question and again if it ends; safe for several threads.
 
-    A process gets the environment of this one, as from a shell, and is ended with its client.
+    A process inherits this process's environment, as from a shell, and ends with its client.
 
     Args:
-        server: what is asked.
-        what: what needs it, as the subject of a sentence.
+        server: the server.
+        what: the caller, as the subject of a sentence.
 
     Raises:
         UnavailableError: the SDK is not installed.
@@ -113,11 +112,11 @@ class McpClient:
         require("mcp", "httpx2", what=what)
         logging.getLogger("mcp").addHandler(_QUIET)
         self._server = server
-        # Other threads do not see the session of the run.
+        # Other threads do not see the run's session.
         self._offline = current_session().offline
         open_until = ExitStack()
         self._loop = open_until.enter_context(start_blocking_portal())
-        # Sessions are tasks of the loop: cancelled, they end their processes.
+        # Sessions are tasks of the loop: cancelling them ends their processes.
         open_until.callback(self._loop.call, self._loop.stop, True)
         self._finalizer = weakref.finalize(self, open_until.close)
         self._turn = threading.Lock()
@@ -129,11 +128,11 @@ class McpClient:
         self._finalizer()
 
     def info(self) -> tuple[str, str]:
-        """Name and version that the server gives itself; empty where it gives none.
+        """Name and version that the server reports; empty if it reports none.
 
         Raises:
-            Unusable: it did not answer, or not as MCP.
-            UnavailableError: it cannot be started, has ended too often, or bench is offline and it is elsewhere.
+            Unusable: it did not answer, or not in MCP.
+            UnavailableError: it cannot be started, has ended too often, or is remote while bench is offline.
         """
         info = self._ensure_open().client.server_info
         return (mask(info.name), mask(info.version)) if info else ("", "")
@@ -141,8 +140,8 @@ class McpClient:
     def tools(self) -> Listing:
         """All tools that the server lists, page by page; raises as `info` does.
 
-        A cursor may be any text, the empty one included. The list ends where none is given, where one is given again,
-        and where `MOST_IDLE_PAGES` pages bring nothing new.
+        A cursor may be any text, even empty. The list ends without a cursor, at a repeated cursor, and after
+        `MOST_IDLE_PAGES` consecutive pages without new tools.
         """
         until = time.monotonic() + LISTING
         tools: list[Any] = []
@@ -161,7 +160,7 @@ class McpClient:
                     raise Unusable(
                         f"{error}, after {several(len(tools), 'tool')} on {several(len(asked) - 1, 'page')}"
                     ) from None
-                # Before revision 2026-07-28, some wrote an empty cursor for none.
+                # Before revision 2026-07-28, some servers wrote an empty cursor for none.
                 return Listing(tools, f"after an empty cursor there was {error}; the list ends before it")
             texts = [json.dumps(tool, sort_keys=True) for tool in page]
             size += sum(map(len, texts))
@@ -175,7 +174,7 @@ class McpClient:
             if after is None:
                 return Listing(tools)
             if after in asked:
-                # An empty one that led to the same page meant that there is no other.
+                # An empty cursor that led to the same page meant that there is no other page.
                 ended = after == "" and not is_new
                 return Listing(
                     tools, "" if ended else f"its cursor {one_line(after, 60)!r} repeats; the list ends there"
@@ -184,15 +183,15 @@ class McpClient:
                 return Listing(tools, f"{idle} pages in a row bring no further tool; the list ends there")
             cursor = after
         raise Unusable(
-            f"a list of tools without an end: {several(len(tools), 'tool')} on {MOST_PAGES} pages, and a cursor to more"
+            f"an endless list of tools: {several(len(tools), 'tool')} on {MOST_PAGES} pages, and a cursor to more"
         )
 
     def call(self, tool: str, arguments: dict[str, Any], seconds: float) -> CallToolResult:
-        """The result of a tool, which may be an error of it; raises as `info` does."""
+        """The result of calling a tool, which may be an error; raises as `info` does."""
         return self._ask(partial(_call_tool, tool, arguments), seconds)
 
     def _ask(self, question: Callable[[Client], Awaitable[T]], seconds: float, named: float | None = None) -> T:
-        """Ask within a time; `named` is the time that the message names, where it is that of several questions."""
+        """Ask with a time limit; `named` is the limit to name in the message, if it covers several questions."""
         session = self._ensure_open()
         session.talk.left = LARGEST
         try:
@@ -218,7 +217,7 @@ class McpClient:
     def _open(self) -> _Session:
         server = self._server
         if server.url and self._offline and not is_loopback(server.url):
-            raise UnavailableError(f"{server.words} cannot be asked offline: only servers of this machine can.")
+            raise UnavailableError(f"{server.words} cannot be asked offline: only servers on this machine can.")
         if server.command and self._started > RESTARTS:
             raise UnavailableError(
                 f"{server.words} ended {self._started} times; the answers so far are kept, and the same run goes on "
@@ -243,7 +242,7 @@ class McpClient:
         return _Session(client, scope, future, talk)
 
     def _drop(self, session: _Session) -> None:
-        """End a session that is of no more use; the next question opens another."""
+        """End an unusable session; the next question opens another."""
         with self._turn:
             if self._session is session:
                 self._session = None
@@ -254,15 +253,15 @@ class McpClient:
 
 @dataclass
 class _Talk:
-    """What one session has heard.
+    """What was received in one session.
 
     Attributes:
-        left: bytes that the server may still send for the question that is open.
+        left: bytes that the server may still send in reply to the open question.
         began: whether the process was started.
-        fault: what is wrong with what it sent, after which nothing more is read; empty if nothing is.
-        code: what the process ended with by itself; None if it did not.
+        fault: what is wrong with its output, after which nothing more is read; empty if nothing is.
+        code: exit code of the process if it ended by itself, else None.
         errors: the end of its error output.
-        noise: the first line of its output that is no message.
+        noise: the first line of its output that is not a message.
     """
 
     left: int = LARGEST
@@ -273,14 +272,14 @@ class _Talk:
     noise: str = ""
 
     def take(self, count: int) -> bool:
-        """Count what was received; whether it is still within the bound."""
+        """Count received bytes; return whether they are within the limit."""
         self.left -= count
         if self.left < 0:
             self.fault = _TOO_LARGE
         return not self.fault
 
     def check(self, message: bytes | bytearray) -> bool:
-        """Whether no object of a message has a key twice; what is no JSON is told elsewhere."""
+        """Check that no object of a message repeats a key; invalid JSON is reported elsewhere."""
         with contextlib.suppress(ValueError, RecursionError):
             try:
                 loads(bytes(message))
@@ -289,13 +288,13 @@ class _Talk:
         return not self.fault
 
     def end_reason(self) -> str:
-        """Why the session ended; empty if that is not known."""
+        """Why the session ended; empty if unknown."""
         return self.fault or ("" if self.code is None else f"no answer: the process ended with {self.code}")
 
     def last_message(self) -> str:
-        """What the server said besides messages, as the end of a sentence."""
+        """What the server wrote besides messages, as the end of a sentence."""
         text = last_words(bytes(self.errors))
-        noise = f"; it wrote {self.noise!r}, which is no message of MCP" if self.noise else ""
+        noise = f"; it wrote {self.noise!r}, which is not an MCP message" if self.noise else ""
         return noise + (f"; it said {text!r}" if text else "")
 
 
@@ -310,7 +309,7 @@ class _Session:
 
 
 async def _hold_session(server: Server, talk: _Talk, *, task_status: TaskStatus[tuple[Client, CancelScope]]) -> None:
-    """Open a session and hold it until it is cancelled.
+    """Open a session and keep it open until it is cancelled.
 
     Raises:
         TimeoutError: it could not be opened in time.
@@ -334,7 +333,7 @@ def _client(server: Server, talk: _Talk) -> Client:
     async def web() -> AsyncIterator[Any]:
         headers = {"Accept-Encoding": "identity", **server.headers}
         hooks: dict[str, list[Callable[..., Any]]] = {"response": [partial(_bound_response, talk)]}
-        # As `bench.base.http` asks: this machine without a proxy. Each question has a time limit, and no step of it.
+        # As in `bench.base.http`: no proxy for this machine. Time limits apply to whole questions, not to single steps.
         environment = not is_loopback(server.url)
         async with (
             httpx2.AsyncClient(headers=headers, timeout=None, event_hooks=hooks, trust_env=environment) as http,
@@ -343,18 +342,19 @@ def _client(server: Server, talk: _Talk) -> Client:
             yield _Incoming(incoming), outgoing
 
     transport: AbstractAsyncContextManager[Any] = web() if server.url else _pipe_streams(server, talk)
-    # The SDK's cache would answer a second listing without asking.
+    # The SDK's cache would answer a second listing without asking the server.
     return Client(transport, cache=None, client_info=Implementation(name="bench", version=bench.__version__))
 
 
-#: Where a page has its tools as the server sent them.
+#: The key of a page's tools as the server sent them.
 _LISTED = "bench/tools"
 
 
 class _Incoming:
-    """The messages of a server, as the SDK reads them: of a list of tools, it sees those that it would not refuse.
+    """The messages of a server for the SDK, without the tools of a list that the SDK would refuse.
 
-    It refuses a whole list for one tool without a name or with a schema without a type. What was sent is beside them.
+    It refuses a whole list for one tool without a name or with a schema without a type. The original tools are beside
+    it.
     """
 
     def __init__(self, messages: Any) -> None:
@@ -418,7 +418,7 @@ async def _call_tool(tool: str, arguments: dict[str, Any], client: Client) -> Ca
     from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
 
     request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
-    # Not `Client.call_tool`: it checks the answer against a schema of the server's, which is none of our concern.
+    # Not `Client.call_tool`: it checks the answer against the server's schema, which does not matter here.
     answer: CallToolResult = await client.session.send_request(request, CallToolResult)
     return answer
 
@@ -427,14 +427,14 @@ async def _call_tool(tool: str, arguments: dict[str, Any], client: Client) -> Ca
 
 
 def _first(error: BaseException) -> BaseException:
-    """The first error of a group, in which task groups raise."""
+    """The first error of a group; task groups raise groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def _reason(error: BaseException) -> tuple[str, bool]:
-    """An error as what came instead of an answer, and whether the session is over."""
+    """An error as a phrase for what came instead of an answer, and whether the session is over."""
     import httpx2
     from mcp import MCPError
     from mcp.types import CONNECTION_CLOSED, PARSE_ERROR
@@ -445,15 +445,15 @@ def _reason(error: BaseException) -> tuple[str, bool]:
     if isinstance(first, MCPError):
         if first.error.code == CONNECTION_CLOSED:
             return f"no answer ({text})", True
-        if first.error.code == PARSE_ERROR:  # the SDK's own, with the whole answer in its text
-            return "an answer that is none of MCP", False
+        if first.error.code == PARSE_ERROR:  # the SDK's own error, with the whole answer in its text
+            return "an answer that is not MCP", False
         return f"the error {first.error.code} ({one_line(mask(first.error.message), 80)!r})", False
     if isinstance(first, ValidationError):
         about = first.errors(include_url=False, include_context=False)[0]
-        return f"an answer that is none of MCP: {pointer(*about['loc'])}: {one_line(about['msg'].lower(), 80)}", False
+        return f"an answer that is not MCP: {pointer(*about['loc'])}: {one_line(about['msg'].lower(), 80)}", False
     if isinstance(first, httpx2.HTTPError | OSError | ClosedResourceError | EndOfStream):
         return f"no answer ({text or type(first).__name__})", True
-    if isinstance(first, RuntimeError):  # of the SDK: a version of the protocol that it does not know
+    if isinstance(first, RuntimeError):  # from the SDK: an unknown version of the protocol
         return f"no answer ({text})", True
     raise error
 
@@ -462,7 +462,9 @@ def _reason(error: BaseException) -> tuple[str, bool]:
 
 
 def _speaks_sse(server: Server) -> bool:
-    """Whether a server that did not greet as MCP does now speaks HTTP+SSE: its first event names an endpoint."""
+    """Whether a server that did not answer a streamable-HTTP greeting speaks HTTP+SSE: its first event names an
+    endpoint.
+    """
     headers = {**server.headers, "Accept": "text/event-stream", "Accept-Encoding": "identity"}
     heard, until = b"", time.monotonic() + _SSE_PATIENCE
     with contextlib.suppress(httpx.HTTPError), httpx.Client(trust_env=not is_loopback(server.url)) as client:  # noqa: SIM117
@@ -476,7 +478,7 @@ def _speaks_sse(server: Server) -> bool:
 
 
 async def _bound_response(talk: _Talk, response: httpx2.Response) -> None:
-    """Count and check what a response brings; an encoded one is refused, as it is larger than what is counted."""
+    """Count and check a response; an encoded one is refused, because it is larger than what is counted."""
     import httpx2
 
     class Checked(httpx2.AsyncByteStream):
@@ -487,7 +489,7 @@ async def _bound_response(talk: _Talk, response: httpx2.Response) -> None:
             pending = b""
             async for part in self._stream:
                 talk.take(len(part))
-                # Of a stream of events, each line with data is a message.
+                # In a stream of events, each line with data is a message.
                 *lines, pending = (pending + part).split(b"\n") if events else [pending + part]
                 if not all(talk.check(line[5:]) for line in lines if line.startswith(b"data:")) or talk.fault:
                     raise httpx2.StreamError(talk.fault)
@@ -511,9 +513,9 @@ async def _bound_response(talk: _Talk, response: httpx2.Response) -> None:
 
 @asynccontextmanager
 async def _pipe_streams(server: Server, talk: _Talk) -> AsyncIterator[Any]:
-    """The streams of messages from and to a process, which is started, and ended whatever happens."""
+    """The streams of messages from and to a process, which is started here and always ended."""
     pipe = subprocess.PIPE
-    # A session of its own, so that what it starts is stopped with it.
+    # In its own session, so that its children are stopped with it.
     process = await open_process(
         server.command,
         stdin=pipe,
@@ -552,7 +554,7 @@ async def _pipe_streams(server: Server, talk: _Talk) -> AsyncIterator[Any]:
 
 
 async def _read(stdout: ByteReceiveStream, received: MemoryObjectSendStream[Any], talk: _Talk) -> None:
-    """Pass messages on until the process ends or sends too much; other lines are passed over."""
+    """Pass messages on until the process ends or sends too much; other lines are skipped."""
     buffer = bytearray()
     with received, contextlib.suppress(ClosedResourceError, OSError):
         async for part in stdout:
@@ -590,7 +592,7 @@ async def _write(
             text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
             await stdin.send(text.encode() + b"\n")
     except (ClosedResourceError, OSError):
-        received.close()  # nobody reads: what waits for an answer learns that none will come
+        received.close()  # nobody reads: whoever waits for an answer learns that none will come
 
 
 async def _hear(stderr: ByteReceiveStream, talk: _Talk, hearing: CancelScope, heard: Event) -> None:
@@ -602,11 +604,11 @@ async def _hear(stderr: ByteReceiveStream, talk: _Talk, hearing: CancelScope, he
 
 
 async def _end(process: Process, stdin: ByteSendStream, talk: _Talk) -> None:
-    """Close the input of a process, let it end, and kill it and what it started."""
+    """Close the input of a process, let it exit, and kill it and its children."""
     with contextlib.suppress(ClosedResourceError, OSError):
         await stdin.aclose()
     with move_on_after(0 if talk.fault else _GRACE):
-        # Not `Process.wait`, which also waits for the pipes, and a child may hold these.
+        # Not `Process.wait`, which also waits for the pipes, which a child may keep open.
         while process.returncode is None:
             await sleep(0.01)
     talk.code = process.returncode

@@ -1,4 +1,4 @@
-"""Which MCP server is meant: a command, a URL, or the servers of a client's configuration. Nothing is started here."""
+"""Specify MCP servers: a command, a URL, or the servers of a client's configuration. Nothing is started here."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from bench.importing.tools.tool import name_fault
 from bench.remote.web import check_url
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
-#: `SERVER=` before a command or URL: no white space, so that an `=` among the arguments of a command is none.
+#: `SERVER=` before a command or URL: no white space, so that an `=` among a command's arguments does not count.
 _NAMED = re.compile(r"([^\s=]+)=(.+)", re.DOTALL)
 #: Names of headers and variables whose values are secret.
 _SECRET = re.compile(r"auth|key|token|secret|passw|cookie", re.IGNORECASE)
 _SHOWN = 80
-#: What is said of a server of HTTP+SSE, the transport of MCP's revision 2024-11-05.
+#: The message about servers with HTTP+SSE, the transport of MCP's revision 2024-11-05.
 SSE = "its transport is sse, which bench does not speak; name its address of streamable HTTP"
-#: What is read of a server, and what a client shows or asks its user.
+#: The fields that are read, and those that a client shows or asks its user for.
 _READ = {
     *(COMMAND, *URLS, "args", "cwd", "env", "environment", "headers", "http_headers", "disabled", "enabled", "type"),
     *("transport", "name", "description", "source", "autoApprove", "alwaysAllow", "trust"),
 }
-#: What VS Code and Cursor ask their user for, or take from where they run.
+#: Placeholders that VS Code and Cursor fill in by asking the user or from their environment.
 _BLANK = re.compile(r"\$\{((input|env|command|config):[^}]*|workspaceFolder\w*|userHome)\}")
 
 
 @dataclass(frozen=True)
 class Server:
-    """An MCP server and how it is reached: by a command or by a URL.
+    """An MCP server and how to reach it: by a command or a URL.
 
     Attributes:
         command: program and arguments; empty for a server with a URL.
-        url: of streamable HTTP; empty for a server with a command.
-        name: as the user calls it; empty for what the server calls itself.
-        environment: variables that a command gets besides those of this process.
+        url: streamable HTTP address; empty for a server with a command.
+        name: the user's name for it; empty to use its own.
+        environment: additional environment variables of a command.
         headers: sent with each request to a URL.
-        folder: where a command runs; empty for the working folder.
+        folder: working folder of a command; empty for the current one.
     """
 
     command: tuple[str, ...] = ()
@@ -70,15 +70,15 @@ class Server:
 
 
 def server_at(text: str, name: str = "", *, headers: Mapping[str, str] | None = None) -> Server:
-    """The server that a command or a URL stands for.
+    """The server for a command or a URL.
 
     Args:
-        text: `http://…`, or a command, split as a POSIX shell would; no shell is started.
-        name: of the server; empty if it names itself.
+        text: `http://…`, or a command, split as by a POSIX shell; no shell is started.
+        name: of the server; empty to use its own.
         headers: for a URL.
 
     Raises:
-        UsageError: the command is empty or has an open quote, or the URL is none of HTTP or has a password.
+        UsageError: the command is empty or has an open quote, or the URL is not HTTP or contains a password.
     """
     if _URL.match(text):
         return Server(url=check_url(text), name=name, headers=headers or {})
@@ -92,7 +92,7 @@ def server_at(text: str, name: str = "", *, headers: Mapping[str, str] | None = 
 
 
 def server_of(text: str) -> Server:
-    """A server as it is typed for an import: `COMMAND ARGS`, `URL`, or one of them after `SERVER=`; raises as above."""
+    """A server typed for an import: `COMMAND ARGS`, `URL`, or one of them after `SERVER=`; raises as above."""
     named = None if _URL.match(text) else _NAMED.fullmatch(text)
     if named is None:
         return server_at(text)
@@ -102,19 +102,20 @@ def server_of(text: str) -> Server:
 
 
 def servers_in(file: Path, tell: Callable[[str], None]) -> list[Server]:
-    """The servers of a client's configuration, those that are switched off left out.
+    """The enabled servers of a client's configuration.
 
-    It is that of any client which `bench.importing.tools.clients` knows: `{"mcpServers": {NAME: SERVER, …}}`, VS Code's
-    `{"servers": …}`, and others, in JSON with or without comments, YAML or TOML. A server is an object with `command`,
-    `args`, `env` and `cwd`, or with `url` and `headers`. Nothing in a value is expanded.
+    All clients that `bench.importing.tools.clients` knows are accepted: `{"mcpServers": {NAME: SERVER, …}}`, VS Code's
+    `{"servers":
+    …}`, and others, in JSON with or without comments, YAML or TOML. A server is an object with `command`, `args`, `env`
+    and `cwd`, or with `url` and `headers`. Values are not expanded.
 
     Args:
         file: the configuration.
-        tell: takes a sentence about each part that is not read.
+        tell: receives a sentence about each part that is not read.
 
     Raises:
         UsageError: the file cannot be read.
-        DataError: it is no such configuration.
+        DataError: it is not such a configuration.
     """
     file = expand_path(file)
     value = _read_configuration(file)
@@ -194,7 +195,7 @@ def _read_server(name: str, record: Any, where: str) -> Server:
 
 
 def _check_filled(texts: Iterable[str], where: str) -> None:
-    """Raise DataError for a text that only its own client can fill in."""
+    """Raise DataError for a text that only the client itself can fill in."""
     if blank := next((match[0] for text in texts if (match := _BLANK.search(text))), ""):
         raise DataError(
             f"{where}: {one_line(blank, 60)} is filled in by its own client alone; write the value in its place."
@@ -202,7 +203,7 @@ def _check_filled(texts: Iterable[str], where: str) -> None:
 
 
 def _texts(record: Mapping[str, Any], keys: tuple[str, ...], where: str) -> dict[str, str]:
-    """The texts by name under the one of the keys that is there."""
+    """The texts by name under whichever of the keys is there."""
     given = [key for key in keys if record.get(key) is not None]
     if not given:
         return {}

@@ -1,4 +1,4 @@
-"""Asking a retriever over HTTP, within limits of time, size, rate and patience."""
+"""Ask a retriever over HTTP, with limits on time, size, rate and failures. Methods call it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from pydantic import AfterValidator
 
 from bench.base.errors import UsageError
 from bench.base.http import Answered, BrokenOff, Connections, TooLong, retry_after
-from bench.base.secrets import keep, keep_variable, mask, mask_bytes
+from bench.base.keys import keep_variable
+from bench.base.secrets import keep, mask, mask_bytes
 from bench.base.text import one_line
 from bench.remote.answers import Unusable
 
-#: The largest answer that is read, in bytes.
+#: Maximum bytes of an answer.
 LARGEST = 8 << 20
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
-#: Names in the query of a URL whose values are keys; `keyword` and `sort_by` are none. Narrower than what is masked in
-#: a configuration of servers, since a hit refuses the address.
+#: Query parameters of a URL whose values are keys; `keyword` and `sort_by` do not count. Narrower than the masking of
+#: server configurations, because a match refuses the address.
 _KEY = re.compile(
     r"(?<![a-z])((api|access)[-_]?key|key|token|secret|passw(or)?d|auth|authorization|signature|sig|credential)s?(?![a-z])",
     re.IGNORECASE,
@@ -37,12 +38,12 @@ TokenVariable = Annotated[str, AfterValidator(keep_variable)]
 
 @dataclass(frozen=True)
 class Web:
-    """One service and how it is asked.
+    """A service and how to call it.
 
     Attributes:
-        timeout: seconds that one try may take in all, from connecting to the last byte.
-        tries: how often one request is sent at most; after a status that may pass, a time-out or a broken connection.
-        rate: requests a second, 0 for no limit.
+        timeout: maximum seconds of one try, from connecting to the last byte.
+        tries: maximum number of tries per request, after a temporary status, a time-out or a broken connection.
+        rate: maximum requests per second, 0 for no limit.
         token: the environment variable with the bearer token; empty for none.
     """
 
@@ -53,11 +54,11 @@ class Web:
 
 
 def bearer(variable: str, what: str) -> dict[str, str]:
-    """The header with a bearer token; none where no variable is named.
+    """The header with a bearer token; empty if no variable is named.
 
     Args:
-        variable: of the environment, which has the token.
-        what: `service` or `server`, for the sentence.
+        variable: environment variable with the token.
+        what: `service` or `server`, for the message.
 
     Raises:
         UsageError: the variable is not set.
@@ -70,7 +71,7 @@ def bearer(variable: str, what: str) -> dict[str, str]:
 
 
 class WebClient:
-    """Sends JSON and gives the bytes of the answer, without the token; safe for several threads.
+    """Sends JSON and returns the bytes of the answer, without the token; safe for several threads.
 
     Raises:
         UsageError: the variable with the token is not set.
@@ -85,19 +86,19 @@ class WebClient:
         self._next = 0.0
 
     def send(self, verb: Literal["POST", "GET"], url: str, body: Any) -> bytes:
-        """The body of a successful answer; arguments and errors as of `answer`."""
+        """The body of a successful answer; arguments and errors as in `answer`."""
         return self.answer(verb, url, body).body
 
     def answer(self, verb: Literal["POST", "GET"], url: str, body: Any) -> Answered:
-        """A successful answer, with its headers as they came.
+        """A successful answer, with its original headers.
 
         Args:
             url: of the service.
             body: JSON of a POST; the query string of a GET.
 
         Raises:
-            Unusable: the last try failed too, or another would not help.
-            UnavailableError: bench is offline, and the service is not one of this machine.
+            Unusable: the last try failed, or another would not help.
+            UnavailableError: bench is offline, and the service is not on this machine.
         """
         wait = FIRST_WAIT
         for left in reversed(range(self._web.tries)):
@@ -112,7 +113,7 @@ class WebClient:
             except (httpx.HTTPError, httpx.InvalidURL, BrokenOff, OSError) as error:
                 reason = f"no answer ({one_line(mask(str(error) or type(error).__name__), 120)})"
             else:
-                # A service may send the token back, and what it says is stored with the result.
+                # A service may send the token back, and its output is stored with the result.
                 content = mask_bytes(answer.body)
                 if answer.status == 200:
                     return replace(answer, body=content)
@@ -145,15 +146,15 @@ class WebClient:
 
 
 def check_url(url: str, *, stored: bool = True) -> str:
-    """The URL, if it is one of HTTP without a password in it.
+    """The URL, if it is HTTP without a password.
 
     Args:
-        url: of a service.
-        stored: whether it becomes a part of a result, and of its site: then it holds no key, either. Else its keys are
-            masked from now on.
+        url: URL of a service.
+        stored: whether it becomes part of a result and its site: then it must not contain a key either. Otherwise
+            its keys are masked from now on.
 
     Raises:
-        UsageError: it is not.
+        UsageError: it is not valid.
     """
     try:
         parsed = httpx.URL(url)

@@ -1,1 +1,1 @@
-"""Stored results: reading, writing and comparability."""
+"""The store of results: what is written of a run, with which ids, and what is read from it."""

@@ -14,43 +14,46 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from bench.base.errors import UsageError
 from bench.base.records import Record
-from bench.data.alternatives import with_alternatives
-from bench.data.gold import Gold
-from bench.data.goldgroups import GoldGroups
-from bench.data.hints import destructive_tools
 from bench.data.tables import TOOL_TEXTS, Tool, render_tool
-from bench.data.template import Template
 from bench.identity.reach import Definition, Reached, definition_of, reach, reach_modules
 from bench.identity.used import Used, count_used, definitions_used, use_of, used_now, user_file
-from bench.interface.method import Method
 from bench.interface.parts import methods_of
-from bench.interface.ranking import Ranking, ToolSets
-from bench.interface.views import History, Library, Queries
-from bench.metrics.chance import with_chance
-from bench.metrics.destructive import with_destructive
-from bench.metrics.evaluate import evaluate, evaluate_groups, mean
-from bench.metrics.goldranks import GoldRanks
-from bench.metrics.measure import Confidence, Draws, Measure, Metric, SetSizes
-from bench.metrics.ties import tie_band
-from bench.models.tokens import count_tokens
-from bench.stats.repeats import repeat_means
+from bench.metrics import parse_metrics
+from bench.results.manifest import ScoringCode
+
+if TYPE_CHECKING:
+    from bench.data.template import Template
+    from bench.interface.method import Method
+    from bench.metrics.measure import Measure
+
+
+def _in(module: str, *names: str) -> tuple[Definition, ...]:
+    """Definitions by name: their module is read for a hash, and need not be imported for it."""
+    return tuple(Definition(f"bench.{module}", name) for name in names)
+
 
 #: Code of methods that is known to give the same rankings, made by `benchmarks/samemethods.py`.
 SAME_METHODS = Path(__file__).with_name("same_methods.json")
 #: What methods and measures are given, so that no name in their code leads there.
-_GIVEN = (Library, History, Queries, Ranking, ToolSets, Gold, GoldGroups, Tool)
-_MEASURED = (Gold, GoldGroups, GoldRanks, SetSizes, Confidence, Metric, Ranking, ToolSets)
+_RANKED = _in("interface.ranking", "Ranking", "ToolSets")
+_GOLD = (*_in("data.gold", "Gold"), *_in("data.goldgroups", "GoldGroups"))
+_RANKS = _in("metrics.goldranks", "GoldRanks")
+_GIVEN = (
+    *_in("interface.views", "Library", "History", "Queries"),
+    *(*_RANKED, *_GOLD, *_in("data.tables", "Tool")),
+)
+_MEASURED = (*_GOLD, *_RANKS, *_in("metrics.measure", "SetSizes", "Confidence", "Metric"), *_RANKED)
 #: What the values of every measure pass through.
-_SHARED = (evaluate, mean, repeat_means)
+_SHARED = (*_in("metrics.evaluate", "evaluate", "mean"), *_in("stats.repeats", "repeat_means"))
 #: What the values of some kinds of measures pass through besides, by the function that makes them.
-_MAKERS: dict[str, tuple[Callable[..., object], ...]] = {
-    "destructive": (with_destructive, destructive_tools),
-    "chance": (with_chance, Draws),
+_MAKERS = {
+    "destructive": (*_in("metrics.destructive", "with_destructive"), *_in("data.hints", "destructive_tools")),
+    "chance": (*_in("metrics.chance", "with_chance"), *_in("metrics.measure", "Draws")),
 }
 #: What the harness calls of a method to have rankings and tool sets. All else that it asks a method for (`explain`,
 #: `facts`, `marks`, ...) shows what it did.
@@ -59,11 +62,11 @@ CALLED = frozenset({"Parameters", "batch_size", "fit", "index", "rank", "recomme
 #: makes a method and tries it; which template there is besides the own.
 _NO_PART = (
     *("bench.base.errors", "bench.base.progress", "bench.base.bars", "bench.base.secrets", "bench.base.locks"),
-    *("bench.interface.explanation", "bench.interface.construction", "bench.models.llm.budget"),
+    *("bench.base.keys", "bench.interface.explanation", "bench.interface.construction", "bench.models.llm.budget"),
     "bench.data.tables:TOOL_TEXTS",
 )
 #: What is checked of a method before it runs changes no set.
-_CHECKS = ("bench.evaluation.ask:check", "bench.evaluation.method_errors")
+_CHECKS = ("bench.evaluation.method_errors",)
 #: Where answers become numbers; where values of some kinds are made; what makes intervals, and what chance is worth.
 _SCORING = "bench.evaluation.scoring"
 _KINDS = ("bench.metrics.destructive", "bench.metrics.chance", "bench.metrics.ties")
@@ -72,6 +75,13 @@ _SPREAD = ("bench.results.intervals", "means_and_intervals"), ("bench.results.re
 _STORED = ("bench.results.manifest", "bench.results.code_versions", "bench.identity")
 #: Modules that declare tools, and metrics.
 _DECLARATIONS = ("bench.data.tables", "bench.metrics.measure")
+#: Fields of a measure that decide its values. What it is called, and what people read of it, changes none.
+_DECLARED = ("cutoffs", "queries", "higher_is_better", "monotone")
+#: The classes that declare measures: a measure counts by its own fields.
+_KINDS_OF_MEASURES = tuple(
+    f"bench.metrics.measure:{kind}Measure"
+    for kind in ("", "Ranking", "Set", "Abstention", "Forbidden", "Destructive", "Confidence", "Chance")
+)
 #: Where files and caches are changes no count: counts are cached by the content of text and tokeniser.
 _PLACES = (
     *("bench.base.paths", "bench.base.records", "bench.base.locks", "bench.base.arrow", "bench.base.config"),
@@ -211,7 +221,7 @@ def of_methods(kinds: Iterable[type[Method]], roots: Iterable[Definition] = (), 
     """
     # A method that makes another text of a tool than the run's names its template.
     templates = {name: definition_of(text) for name, text in TOOL_TEXTS.items()}
-    starts = [*map(definition_of, (*_GIVEN, *kinds)), *roots, *(templates[word] for word in words if word in templates)]
+    starts = [*_GIVEN, *map(definition_of, kinds), *roots, *(templates[word] for word in words if word in templates)]
     return reach(starts, CALLED.union(words), _NO_PART, named=templates)
 
 
@@ -236,22 +246,19 @@ def measure_hash(measure: Measure) -> str:
     Raises:
         UsageError: the source of a plug-in's function cannot be read.
     """
-    # A measure counts by its own fields, and by the queries on which it is taken; the class that declares it does not.
-    roots = [Definition("bench.metrics.measure", "Measure.taken"), Definition(_SCORING, "_part")]
-    roots += [definition_of(item) for item in (*_SHARED, *_MEASURED)]
+    # A measure counts by its own fields, and by the queries on which it is taken; the class of its kind does not.
+    taken = type(measure).taken
+    roots = [Definition(taken.__module__, taken.__qualname__), Definition(_SCORING, "_part"), *_SHARED, *_MEASURED]
     # Other kinds of values that it makes are not the measure's.
     aside = {"with_destructive", "with_chance", "tie_band", "_tokens", "_ToolTokens", "_confidence"}
-    if measure.confident is not None:
+    if measure.kind == "confidence":
         aside.remove("_confidence")
     if measure.kind in _MAKERS:
         aside.remove(f"with_{measure.kind}")
-        roots += [definition_of(item) for item in _MAKERS[measure.kind]]
-    # What it is called, and what people read of it, changes no value. A field that is new must be decided on here.
-    declared = measure.kind, sorted(measure.cutoffs), measure.on_no_gold, measure.higher_is_better, measure.monotone
-    values: list[object] = [*declared]
+        roots += _MAKERS[measure.kind]
+    values: list[object] = [measure.kind, *(getattr(measure, name, None) for name in _DECLARED)]
     try:
-        for function in (measure.ranked, measure.chosen, measure.confident):
-            _take(function, roots, values)
+        _take(measure.function, roots, values)
         outside = list(dict.fromkeys(root.module for root in roots if not root.module.startswith("bench.")))
         called = set[str]()
         if outside:
@@ -260,7 +267,7 @@ def measure_hash(measure: Measure) -> str:
             roots = [*(root for root in roots if root.module not in outside), *more]
             values.append(used.digest())
         without = [f"{module}:{name}" for module in (_SCORING, *_KINDS) for name in aside]
-        return reach(roots, called, (*_NO_PART, "bench.metrics.measure:Measure", *without), values).hash()
+        return reach(roots, called, (*_NO_PART, *_KINDS_OF_MEASURES, *without), values).hash()
     except (LookupError, OSError, RecursionError, SyntaxError) as error:
         raise UsageError(
             f"the code of the metric {measure.name!r} cannot be read ({error}): define its function in a module that "
@@ -281,15 +288,15 @@ def ties_hash() -> str:
 
     What a measure is declared to be has its own hash.
     """
-    roots = [definition_of(tie_band), Definition(_SCORING, "with_bands")]
-    return reach(roots, without=(*_NO_PART, *_STORED, "bench.metrics.measure:Measure")).hash()
+    roots = [*_in("metrics.ties", "tie_band"), Definition(_SCORING, "with_bands")]
+    return reach(roots, without=(*_NO_PART, *_STORED, *_KINDS_OF_MEASURES)).hash()
 
 
 @functools.cache
 def token_hash() -> str:
     """sha256 over the code that counts tokens."""
     # Through the cache, which takes no part.
-    roots = [definition_of(count_tokens), Definition(_SCORING, "_tokens")]
+    roots = [*_in("models.tokens", "count_tokens"), Definition(_SCORING, "_tokens")]
     return reach(roots, called=["_compute"], without=(*_NO_PART, *_PLACES)).hash()
 
 
@@ -299,19 +306,23 @@ def lenient_hash() -> str:
 
     Measures have their own hashes, and what a tool is declared to have changes no rule.
     """
-    roots = [definition_of(item) for item in (with_alternatives, evaluate_groups, mean, Gold, GoldGroups, GoldRanks)]
-    roots += [Definition("bench.evaluation.lenient", name) for name in ("lenient_gold", "lenient_mean")]
+    roots = [*_in("data.alternatives", "with_alternatives"), *_in("metrics.evaluate", "evaluate_groups", "mean")]
+    roots += [*_GOLD, *_RANKS, *_in("evaluation.lenient", "lenient_gold", "lenient_mean")]
     return reach(roots, without=(*_NO_PART, *_STORED, *_DECLARATIONS)).hash()
 
 
-def _take(function: Callable[..., Any] | None, roots: list[Definition], values: list[object]) -> None:
+def scoring_code(metrics: Iterable[str]) -> ScoringCode:
+    """The code of this process that makes such numbers; `metrics` are canonical names."""
+    measures = {metric.measure.name: measure_hash(metric.measure) for metric in parse_metrics(metrics)}
+    return ScoringCode(measures=dict(sorted(measures.items())), intervals=interval_hash(), tokens=token_hash())
+
+
+def _take(function: Callable[..., Any], roots: list[Definition], values: list[object]) -> None:
     """Enter a function with the values that it was made with: of a partial call, and of a closure.
 
     What else a user's function was made with stands in its module, which counts as a whole.
     """
-    if function is None:
-        values.append(None)
-    elif isinstance(function, functools.partial):
+    if isinstance(function, functools.partial):
         for value in (*function.args, *(part for item in sorted(function.keywords.items()) for part in item)):
             _take_value(value, roots, values)
         _take(function.func, roots, values)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.models.endpoints import PREFIX
 from bench.results.manifest import Manifest, Metrics
 from bench.show.numbers import count, format_fixed
 
@@ -15,6 +14,8 @@ def money_per_query(manifest: Manifest) -> float | None:
     0 for a method that pays for no calls. None where the price is not known: of a run file, of a model without prices
     or asked by a part of the run alone, of embeddings from an endpoint, which the cache keeps and nobody counts.
     """
+    from bench.models.endpoints import PREFIX  # few readers of costs ask for money
+
     method = manifest.method
     if method.run_file is not None or any(name.startswith(PREFIX) for name in method.revisions):
         return None

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from bench.base.spec import Spec
-from bench.data.template import Template
 from bench.interface import Method
 from bench.interface.parts import methods_of, revisions
 from bench.results.code_versions import cut_hash, method_code, template_hash
+from bench.results.settings import RunSettings
 
 #: `Field(..., json_schema_extra={"added": True})`: the parameter came after results had been stored, and its default is
 #: what they were made with. Ids cover it where a spec sets another value, so that those results keep theirs.
@@ -19,30 +18,6 @@ _ADDED = {"added": True}
 #: The version of the rules that a ranking depends on: what a method may see, depth, ties, text. Protocol 2.0 changed
 #: only what is computed from a ranking, so a ranking of 1.0 is scored again, not made again.
 RANKING_RULES = "1.0"
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """What a method is asked: the part of a result's identity that is none of the method's.
-
-    Attributes:
-        content_hash: of the dataset.
-        split: which queries are asked.
-        limit: at most this many of them; None for all.
-        depth: the most tools a query gets.
-        template: the text of a tool.
-        cut, cut_at: how a set is cut from a ranking, and where; None to learn it from past queries.
-        repeats: how often every query is answered.
-    """
-
-    content_hash: str
-    split: str
-    limit: int | None
-    depth: int
-    template: Template
-    cut: str = "none"
-    cut_at: float | None = None
-    repeats: int = 1
 
 
 def method_hash(method: Method, code: str | None = None, models: Mapping[str, str] | None = None) -> str:
@@ -68,31 +43,31 @@ def hashed_spec(method: Method) -> Spec:
     return Spec.of(full.name, kept)
 
 
-def result_id(conditions: Conditions, method: str) -> str:
+def result_id(content_hash: str, settings: RunSettings, method: str) -> str:
     """Twelve hexadecimal digits that two runs share only if they must give the same rankings.
 
     (Up to the last bits of embeddings, which depend on the texts that were encoded together.)
 
     Args:
-        conditions: what the method is asked.
+        content_hash: of the dataset.
+        settings: with split and template named, and without a limit that limits nothing.
         method: the hash of the method.
     """
+    if settings.split is None or settings.template is None:
+        raise ValueError("the split and the template of a dataset must be named")
     identity: dict[str, object] = {
         "protocol": RANKING_RULES,
-        "dataset": conditions.content_hash,
-        "split": conditions.split,
-        "limit": conditions.limit,
-        "depth": conditions.depth,
-        "template": conditions.template,
-        "texts": template_hash(conditions.template),
-        "cut": [conditions.cut, cut_hash()] if conditions.cut != "none" else conditions.cut,
+        "dataset": content_hash,
+        "split": settings.split,
+        "limit": settings.limit,
+        "depth": settings.depth,
+        "template": settings.template,
+        "texts": template_hash(settings.template),
+        "cut": [settings.cut, cut_hash()] if settings.cut != "none" else settings.cut,
         "method": method,
     }
-    if conditions.repeats > 1:
-        identity["repeats"] = conditions.repeats
-    if conditions.cut_at is not None:
-        identity["cut_at"] = conditions.cut_at
-    return _sha256(identity)[:12]
+    # Settings that came later count where they are not at their defaults, so that older results keep their ids.
+    return _sha256(settings.non_defaults() | identity)[:12]
 
 
 def _sha256(value: object) -> str:

@@ -11,11 +11,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from bench.base.protocol import DEFAULT_DEPTH, MOST_REPEATS
+from bench.base.protocol import MOST_REPEATS
 from bench.base.records import Record, Sparing
 from bench.data.origins import from_traces, synthetic
-from bench.data.template import template_name, valid_template
+from bench.data.template import template_name
 from bench.identity.used import Used
+from bench.results.settings import EvaluatedSplit, RunSettings, TemplateText
 from bench.stats.percentiles import percentiles
 
 SCHEMA_VERSION = 1
@@ -95,37 +96,20 @@ class ScoringCode(Record):
     tokens: str
 
 
-Split = Literal["train", "dev", "test", "all"]
-#: The name of a template, or the source of a Jinja template.
-TemplateText = Annotated[str, AfterValidator(valid_template)]
-
-
-class StoredSettings(Record, Sparing):
+class StoredSettings(RunSettings, Sparing):
     """What a result was asked for: by this its command is printed, and it is run again (`bench.results.commands`).
 
     Attributes:
         method, dataset: their specs; of a scored run file, the name of the system.
         file: the name of a scored run file; None if a method of bench ran.
         metrics: metrics in addition to the default ones.
-
-    The others are those of `bench.results.settings`, which this module does not import: the code of a cut would reach
-    it then, and have another hash.
     """
 
-    spared: ClassVar[frozenset[str]] = frozenset(
-        {"file", "split", "limit", "template", "depth", "cut", "cut_at", "repeats", "metrics"}
-    )
+    spared: ClassVar[frozenset[str]] = frozenset({"file", "metrics", *RunSettings.model_fields})
 
     method: str
     dataset: str
     file: str | None = None
-    split: Split | None = None
-    limit: int | None = None
-    template: TemplateText | None = None
-    depth: int = DEFAULT_DEPTH
-    cut: Literal["none", "size", "threshold", "gap"] = "none"
-    cut_at: float | None = None
-    repeats: int = 1
     metrics: list[str] = []
 
 
@@ -137,8 +121,8 @@ class DatasetIdentity(Record, Sparing):
     spec: str
     title: str
     content_hash: str
-    split: Split
-    limit: int | None
+    split: EvaluatedSplit
+    limit: Annotated[int, Field(ge=1)] | None
     queries: int
     judged: int
     no_gold: int
@@ -193,7 +177,7 @@ class MethodIdentity(Record, Sparing):
     #: How a set was cut from the ranking, when the method recommends none: `size=3`, `threshold=0.41`, ...
     cut: str | None = None
     #: The hash of the code that made the ranking, where that is older: `code` is known to give the same, and the result
-    #: was renamed (`bench.results.current.adopted`).
+    #: was renamed (`bench.lookup.current.adopt_name`).
     ranked_by: str = ""
     #: What the code of a user's method has used (`bench.identity.used`), which `code` is taken over.
     used: Used | None = None
@@ -282,7 +266,7 @@ class Manifest(Record, Sparing):
     protocol: str
     dataset: DatasetIdentity
     method: MethodIdentity
-    depth: int
+    depth: int = Field(ge=1)
     #: How often the method, in which chance has a part, has answered every query. Latency and facts are those of the
     #: first repeat; timings and model use add up all of them.
     repeats: int = Field(1, ge=1, le=MOST_REPEATS)

@@ -1,33 +1,48 @@
-"""Settings of a run: each one once, with its type, default, range and words.
+"""The settings of a run: how a method is run on a dataset.
 
-The options of commands, the keywords of the Python API, the experiment file with its schema, the plan of a run, and
-what a manifest stores of it with the command come from here. To add one: a field of `RunSettings` (and its line in
-`Keywords`, for type checkers, and in `StoredSettings`), and what uses it.
+`RunSettings` is the one list. The options of `bench run`, the keys of an experiment file, the settings in a manifest
+and what the id of a result covers follow from it, and a plan is settings, a method and a dataset. To add a setting, add
+a field of `RunSettings`, its line in `Keywords` below, and what uses it.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, get_args, get_origin
+
+from pydantic import AfterValidator, Field
 
 from bench.base.errors import UsageError
 from bench.base.protocol import DEFAULT_DEPTH, MOST_REPEATS
-from bench.data.template import Template, read_template
+from bench.base.records import Record
+from bench.data.template import Template, read_template, valid_template
 
 EvaluatedSplit = Literal["train", "dev", "test", "all"]
 CutKind = Literal["none", "size", "threshold", "gap"]
+#: The name of a template, or the source of a Jinja template.
+TemplateText = Annotated[Template, AfterValidator(valid_template)]
 
 
-def _about(words: str, **more: Any) -> dict[str, Any]:
-    return {"help": words, **more}
+@dataclass(frozen=True)
+class _Option:
+    """How a list of options shows a setting.
+
+    Attributes:
+        usual: what the default comes to, in words; empty where that is clear.
+        metavar: what it calls the value.
+        read: makes the value of what a person gives; raises `UsageError`.
+    """
+
+    usual: str = ""
+    metavar: str | None = None
+    read: Callable[[str], str] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunSettings:
+class RunSettings(Record):
     """How a method is run on a dataset.
 
     Attributes:
@@ -37,52 +52,46 @@ class RunSettings:
         depth: the most tools that are ranked for a query.
         cut: how a set is cut from the ranking of a method that recommends none.
         cut_at: the size or score to cut at; None to learn it from past queries.
-        repeats: how often a method in which chance has a part answers every query. Others run once.
+        repeats: how often a nondeterministic method answers every query. Others run once.
     """
 
-    split: EvaluatedSplit | None = field(
-        default=None, metadata=_about("Queries to evaluate; methods never learn from them", usual="test")
+    split: Annotated[EvaluatedSplit | None, _Option("test")] = Field(
+        None, description="Queries to evaluate; methods never learn from them"
     )
-    limit: int | None = field(
-        default=None, metadata=_about("Evaluate only N queries, sampled evenly over the split", least=1)
+    limit: int | None = Field(None, ge=1, description="Evaluate only N queries, sampled evenly over the split")
+    template: Annotated[TemplateText | None, _Option("the dataset's", read=read_template)] = Field(
+        None, description="Template of the indexed tool text"
     )
-    template: Template | None = field(
-        default=None, metadata=_about("Template of the indexed tool text", usual="the dataset's", read=read_template)
+    depth: Annotated[int, _Option(str(DEFAULT_DEPTH))] = Field(
+        DEFAULT_DEPTH, ge=1, description="Maximum number of tools per query"
     )
-    depth: int = field(
-        default=DEFAULT_DEPTH, metadata=_about("Maximum number of tools per query", usual=str(DEFAULT_DEPTH), least=1)
+    cut: Annotated[CutKind, _Option("none")] = Field("none", description="Cut the ranking to a set")
+    cut_at: Annotated[float | None, _Option("learnt on train/dev", "VALUE")] = Field(
+        None, description="Size or score to cut at"
     )
-    cut: CutKind = field(default="none", metadata=_about("Cut the ranking to a set", usual="none"))
-    cut_at: float | None = field(
-        default=None, metadata=_about("Size or score to cut at", usual="learnt on train/dev", metavar="VALUE")
-    )
-    repeats: int = field(
-        default=1,
-        metadata=_about(
-            "Run methods in which chance has a part, such as those with a language model, K times, and average",
-            usual="1",
-            least=1,
-            most=MOST_REPEATS,
-            metavar="K",
-        ),
+    repeats: Annotated[int, _Option("1", "K")] = Field(
+        1,
+        ge=1,
+        le=MOST_REPEATS,
+        description="Run methods in which chance has a part, such as those with a language model, K times, and average",
     )
 
-    def chosen(self) -> dict[str, Any]:
-        """Name -> value of the settings that are not at their defaults."""
+    def non_defaults(self) -> dict[str, Any]:
+        """Name -> value of the settings that are not at their defaults; of a record with more fields, settings only."""
         values = {name: getattr(self, name) for name in known_settings()}
         return {name: value for name, value in values.items() if value != known_settings()[name].default}
 
 
-class Keywords(TypedDict, total=False):
-    """The same as keywords of a function, for type checkers; a test holds the two equal."""
+class Keywords(TypedDict):
+    """The same as keywords of a function: type checkers derive none from a class. A test holds the two equal."""
 
-    split: EvaluatedSplit | None
-    limit: int | None
-    template: Template | None
-    depth: int
-    cut: CutKind
-    cut_at: float | None
-    repeats: int
+    split: NotRequired[EvaluatedSplit | None]
+    limit: NotRequired[int | None]
+    template: NotRequired[Template | None]
+    depth: NotRequired[int]
+    cut: NotRequired[CutKind]
+    cut_at: NotRequired[float | None]
+    repeats: NotRequired[int]
 
 
 @dataclass(frozen=True)
@@ -94,34 +103,36 @@ class Setting:
         choices: the values that it may have; empty where these are not listed.
         default: its default.
         help: a sentence for a list of options.
-        usual: what the default comes to, in words; empty where that is clear.
         least, most: of a number.
-        metavar: what a list of options calls its value.
-        read: makes the value of what a person gives; raises `UsageError`.
+        option: how a list of options shows it.
     """
 
     kind: type
     choices: tuple[str, ...]
     default: Any
     help: str
-    usual: str = ""
-    least: int | None = None
-    most: int | None = None
-    metavar: str | None = None
-    read: Callable[[str], str] | None = None
+    least: int | None
+    most: int | None
+    option: _Option
 
 
 @cache
 def known_settings() -> dict[str, Setting]:
     """Every setting by its name, in order."""
-    hints = get_type_hints(RunSettings)
-    by_name = {}
-    for item in dataclasses.fields(RunSettings):
-        hint = hints[item.name]
+    by_name = dict[str, Setting]()
+    for name, field in RunSettings.model_fields.items():
         # None says that the default is somebody else's, such as the dataset's.
-        kind = get_args(hint)[0] if item.default is None else hint
-        choices = get_args(kind) if get_origin(kind) is Literal else ()
-        by_name[item.name] = Setting(kind if kind in (int, float) else str, choices, item.default, **item.metadata)
+        kind: Any = get_args(field.annotation)[0] if field.default is None else field.annotation
+        bounds = {at: getattr(item, at) for item in field.metadata for at in ("ge", "le") if hasattr(item, at)}
+        by_name[name] = Setting(
+            kind=kind if kind in (int, float) else str,
+            choices=get_args(kind) if get_origin(kind) is Literal else (),
+            default=field.default,
+            help=field.description or "",
+            least=bounds.get("ge"),
+            most=bounds.get("le"),
+            option=next((item for item in field.metadata if isinstance(item, _Option)), _Option()),
+        )
     return by_name
 
 
@@ -144,7 +155,7 @@ def check_settings(given: Mapping[str, Any]) -> RunSettings:
 
 
 def check_setting(name: str, value: Any) -> Any:
-    """A value of a setting that a program gives; errors as of `checked_settings`."""
+    """A value of a setting that a program gives; errors as of `check_settings`."""
     setting = known_settings()[name]
     if value is None and setting.default is None:
         return None
@@ -157,12 +168,15 @@ def check_setting(name: str, value: Any) -> Any:
         return _whole_number(name, value, setting)
     if setting.kind is float:
         try:
-            return float(value)
+            number = float(value)
         except (TypeError, ValueError):
-            raise UsageError(f"{name} is {value!r}; it must be a number.") from None
+            number = math.nan
+        if not math.isfinite(number):
+            raise UsageError(f"{name} is {value!r}; it must be a finite number.")
+        return number
     if not isinstance(value, str):
         raise UsageError(f"{name} is {value!r}; it must be a name or the path of a Jinja file, as a string.")
-    return value if setting.read is None else setting.read(value)
+    return value if setting.option.read is None else setting.option.read(value)
 
 
 def _whole_number(name: str, value: Any, setting: Setting) -> int:
@@ -170,6 +184,8 @@ def _whole_number(name: str, value: Any, setting: Setting) -> int:
         number = operator.index(value)
     except TypeError:
         number = None
-    if number is None or (setting.least is not None and number < setting.least):
-        raise UsageError(f"{name} is {value!r}; it must be a whole number of {setting.least} or more.")
+    least, most = setting.least or 0, setting.most
+    if number is None or number < least or (most is not None and number > most):
+        between = f"from {least} to {most}" if most is not None else f"of {least} or more"
+        raise UsageError(f"{name} is {value!r}; it must be a whole number {between}.")
     return number

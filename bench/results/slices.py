@@ -106,7 +106,7 @@ def by_slice(result: StoredResult, dataset: Dataset, name: str, metrics: Sequenc
     gold = result.per_query["n_gold"].to_numpy()
     judged = gold > 0
     failed = result.per_query["failed"].to_numpy(zero_copy_only=False) & judged
-    if whole := [metric for metric in metrics if parse_metric(metric).measure.confident is not None]:
+    if whole := [metric for metric in metrics if not parse_metric(metric).measure.averages]:
         raise UsageError(f"{whole[0]} compares queries of all slices with one another, so it has no value by slice.")
     values = np.column_stack([result.values(metric) for metric in metrics])
     slices = []

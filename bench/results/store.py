@@ -40,9 +40,9 @@ from bench.base.spec import parse
 from bench.base.text import one_line, shorten, slug
 from bench.data.dataset import Dataset
 from bench.metrics import parse_metric
-from bench.results.comparability import without_code
-from bench.results.intervals import check_counts, check_means, check_values
 from bench.results.manifest import SCHEMA_VERSION, DatasetIdentity, Manifest, Metrics, seal_fault
+from bench.results.scoring_code import without_code
+from bench.results.stated import check_counts, check_means, check_values
 from bench.stats.bounded import Span
 
 MANIFEST = "manifest.json"

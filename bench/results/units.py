@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from bench.base import arrow
 from bench.results.manifest import DatasetIdentity
 from bench.show.numbers import count, several
 from bench.stats.units import effective_units
+
+if TYPE_CHECKING:
+    from bench.data.dataset import Dataset
 
 
 def number_units(units: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -26,6 +33,12 @@ def unit_counts(units: NDArray[np.int64]) -> tuple[int, float]:
         return 0, 0.0
     codes = number_units(units)
     return int(codes.max()) + 1, round(effective_units(codes), 2)
+
+
+def unit_names(dataset: Dataset, rows: NDArray[np.int64]) -> pa.Array:
+    """The unit of independence of each query, called by the first of its queries."""
+    _, first = np.unique(dataset.units, return_index=True)
+    return arrow.chosen([dataset.queries[row].query_id for row in first], dataset.units[rows])
 
 
 def sample(n: int, units: int | None, effective: float | None = None, what: str = "query") -> str:

@@ -1,4 +1,4 @@
-"""A request in clauses: what each of its sentences, and of the parts of a sentence, asks for."""
+"""Split a request into clauses: its sentences and their parts, each with one intent. Methods call it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from bench.search.words import words
 
-#: What ends a clause: the end of a sentence, a comma or semicolon, a word that joins two requests.
+#: Boundaries of clauses: the end of a sentence, a comma or semicolon, a word that joins two requests.
 _JOINING = r"(?:and|then|also|plus|as well as)\s+"
 _BOUNDARY = re.compile(
     rf"[.!?;,][\"')\]]*\s+(?:{_JOINING})*|[\n。！？；，、]+\s*(?:{_JOINING})*|\s+(?:{_JOINING})+", re.IGNORECASE
@@ -15,12 +15,12 @@ _MOST_CLAUSES = 24
 
 
 def clauses(query: str) -> list[str]:
-    """The clauses of a query, in order; a query without words has none.
+    """The clauses of a query, in order; empty for a query without words.
 
-    A fragment too short to ask for anything ("Additionally", "Paris") is joined to the clause before it, or to the one
-    after it where it comes first.
+    A fragment that is too short for a request ("Additionally", "Paris") is joined to the clause before it, or to the
+    next one if it comes first.
     """
-    # Single spaces: the boundaries' patterns would take long on long runs of white space.
+    # Collapse white space: the patterns of boundaries would be slow on long runs of it.
     lines = "\n".join(" ".join(line.split()) for line in query.splitlines())
     parts = [part.strip(" \n.,;:!?\"'") for part in _BOUNDARY.split(lines)]
     texts: list[str] = []
@@ -42,5 +42,5 @@ def clauses(query: str) -> list[str]:
 
 
 def _asks(text: str) -> bool:
-    """Whether a fragment can be a request: two words, or four signs of a script that puts no spaces between words."""
+    """Whether a fragment can be a request: two words, or four characters of a script without spaces between words."""
     return len(words(text)) >= 2 or (not text.isascii() and len(text) >= 4)

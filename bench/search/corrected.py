@@ -1,4 +1,4 @@
-"""Scores of a cross-encoder together with those of the method whose results it reads."""
+"""Scores of a cross-encoder combined with those of the method that it reranks. Rerankers use it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class CorrectedScores:
     """`mix * base score + logit` of pairs of a query and a tool.
 
     Args:
-        base: what retrieves.
+        base: the retriever.
         scorer: the cross-encoder.
-        mix: weight of the base's score; None: what the cross-encoder was trained with, and 0 for one that was trained
+        mix: weight of the base's score; None: the weight from training, and 0 for a cross-encoder that was trained
             to score alone.
     """
 
@@ -31,7 +31,7 @@ class CorrectedScores:
 
     @cached_property
     def weight(self) -> float:
-        """Of the base's score.
+        """The weight of the base's score.
 
         Raises:
             UsageError: the cross-encoder corrects the scores of another retriever, or the base has no scores.
@@ -51,9 +51,9 @@ class CorrectedScores:
         return weight
 
     def _is_retriever(self, revision: str) -> bool:
-        """Whether the base compares vectors of this encoder, and of no other, by cosine."""
+        """Whether the base compares vectors of this encoder alone, by cosine."""
         base = self._base
-        # What follows the first word is the backend, whose vectors differ in the last digits.
+        # After the first word comes the backend, whose vectors differ in the last digits.
         own = {value.split()[0] for part in base.parts for value in part.revisions().values()}
         return isinstance(base, EmbeddingMethod) and base.similarity == "cosine" and own == {revision}
 
@@ -61,8 +61,8 @@ class CorrectedScores:
         """(pairs,) scores, higher is more relevant.
 
         Args:
-            pairs: texts of a query and of a tool.
-            base_scores: (pairs,) of the base; they count only where the weight is not 0.
+            pairs: texts of a query and a tool.
+            base_scores: (pairs,) scores of the base; only used if the weight is not 0.
         """
         logits = self._scorer.score(pairs)
         return logits + self.weight * base_scores if self.weight else logits

@@ -1,8 +1,8 @@
-"""Exact search by vectors: an index of a library that is laid out once, and ranks under the tie rule.
+"""Exact search by vectors: an index of a library, built once, that ranks under the tie rule. Methods call it.
 
-What counts are similarities in float64, rounded to float32 by `top_k`. A large library is searched in float32 first:
-its products are off by at most a bound that can be proven, so that only tools near the last place of the ranking have
-to be computed in float64. The ranking is the one that float64 gives for all of them.
+Similarities count in float64, rounded to float32 by `top_k`. A large library is searched in float32 first: the error of
+its products has a proven bound, so that only tools close to the last place of the ranking must be computed in float64.
+The ranking is the one that float64 gives for all of them.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from bench.search.topk import blocks, join_blocks, top_k
 Vectors = NDArray[np.float32] | NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-#: A library of at most this many numbers is kept in float64 and compared as a whole (10,900 tools of 384 dimensions).
+#: A library of at most this many numbers is kept in float64 and searched in full (10,900 tools of 384 dimensions).
 _SMALL = 1 << 22
-#: Queries that are searched at once, and approximate scores in memory at once. With the buffers for candidates, a
-#: search takes about 32 MiB besides the vectors and the ranking, however large the library.
+#: Queries per search and approximate scores in memory. With the buffers for candidates, a search takes about 32 MiB
+#: besides the vectors and the ranking, however large the library.
 _QUERIES, _SCORES = 256, 1 << 21
-#: From so many products of numbers on, other machines help where there are some; each takes so many queries at a time.
+#: From this many products of numbers on, other machines help if there are any; each takes this many queries at a time.
 _SPREAD, _SPREAD_QUERIES = 1 << 33, 128
-#: So many queries are compared faster one by one: what takes long is reading the library, and BLAS reads it slowly.
+#: Up to this many queries are faster one by one: reading the library takes most of the time, and BLAS reads it slowly.
 _FEW = 3
-#: Numbers that are converted to float64 at once.
+#: Numbers to convert to float64 at once.
 _CONVERTED = 1 << 20
-#: Tools of which only the highest score is compared with the last place at first.
+#: Size of a group of tools of which at first only the highest score is compared with the last place.
 _GROUP = 64
 #: A query with more candidates than this is computed in float64 for the whole library: nearly all tools are alike.
 _CROWD = 4096
-#: Between these lengths no product of two vectors comes near the range in which float32 loses digits.
+#: Between these lengths no product of two vectors comes close to the range in which float32 loses digits.
 _SHORTEST, _LONGEST = 1e-8, 1e8
 
 
@@ -54,14 +54,14 @@ def similarities(queries: Vectors, tools: Vectors, similarity: Similarity) -> Ma
 
 
 class VectorIndex:
-    """The vectors of a library, ready to be searched: whatever does not depend on the query is computed once.
+    """The vectors of a library, prepared for search: everything independent of the query is computed once.
 
     Rankings and scores are those of `similarities` and `top_k` over the whole library. They depend neither on the
-    number of queries in a call nor on the number of threads: what is rounded to float32 is computed in float64.
+    number of queries in a call nor on the number of threads: float64 values are rounded to float32.
 
     Args:
-        vectors: (tools, dimensions) in code order. Those of a large library are not copied: leave them as they are.
-        similarity: how they are compared.
+        vectors: (tools, dimensions) in code order. Those of a large library are not copied: do not modify them.
+        similarity: the similarity measure.
     """
 
     def __init__(self, vectors: Vectors, similarity: Similarity) -> None:
@@ -94,7 +94,7 @@ class VectorIndex:
         """The nearest `depth` tools of each query, with the tools tied beyond the depth.
 
         Raises:
-            Violation: a similarity is no number.
+            Violation: a similarity is NaN.
         """
         work, spreader = queries.size * len(self), active_spreader()
         if spreader is None or work < _SPREAD:
@@ -125,14 +125,14 @@ class VectorIndex:
         return scores
 
     def _proven(self, query_vectors: Matrix) -> bool:
-        """Whether the bound of the error of float32 products holds."""
+        """Whether the error bound of float32 products is valid."""
         if self._all is not None or self.similarity not in ("cosine", "dot") or not self._bounded:
             return False
         lengths = np.linalg.norm(query_vectors, axis=1)
         return _within(lengths[lengths != 0])
 
     def _nearest(self, query_vectors: Matrix, width: int) -> Ranking:
-        """The nearest `width` tools: candidates by float32 products, their order by float64."""
+        """The nearest `width` tools: candidates by float32 products, ordered by float64."""
         rows, codes, crowded = self._candidates(query_vectors, width)
         values = np.empty(len(rows), dtype=np.float32)
         step = max(1, _CONVERTED // query_vectors.shape[1])
@@ -141,7 +141,7 @@ class VectorIndex:
             wide = self.vectors[codes[part]].astype(np.float64)
             if self.similarity == "cosine":
                 wide = _scale(wide, self._lengths[codes[part]])
-            # Each sum in an order of its own, whatever else is computed: equal vectors get equal scores.
+            # Each sum in a fixed order, whatever else is computed: equal vectors get equal scores.
             values[part] = np.einsum("ij,ij->i", query_vectors[rows[part]], wide)
         order = np.lexsort((codes, -values, rows))
         rows, codes, values = rows[order], codes[order], values[order]
@@ -154,7 +154,7 @@ class VectorIndex:
         tied = None
         if len(beyond):
             tied = np.zeros((len(query_vectors), (len(self) + 7) // 8), dtype=np.uint8)
-            # As `np.packbits` has them: the first tool is the highest bit.
+            # As in `np.packbits`: the first tool is the highest bit.
             bits = np.right_shift(128, codes[beyond] & 7).astype(np.uint8)
             np.bitwise_or.at(tied, (rows[beyond], codes[beyond] >> 3), bits)
         for part in blocks(len(crowded), len(self)):
@@ -171,14 +171,15 @@ class VectorIndex:
     def _candidates(
         self, query_vectors: Matrix, width: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Pairs of a query and a tool that hold every tool of the ranking, and every tool that ties with its last.
+        """Pairs of a query and a tool that include every tool of the ranking and every tool that ties with its last.
 
-        Let E be the largest error of an approximate score, and A the `width`-th highest of them. That many tools score
-        at least A - E, so that what scores no less than the last of the ranking has an approximate score of at least
-        A - 2 E. Instead of A, a lower value will do: the `width`-th highest of some of the tools.
+        Let E be the largest error of an approximate score, and A the `width`-th highest score. That many tools score at
+        least A - E, so a tool that scores no less than the last of the ranking has an approximate score of at least A -
+        2 E. A lower value than A
+        works too: the `width`-th highest among some of the tools.
 
         Returns:
-            Queries and tools, one pair per row; and the queries left out because too many tools are near the last.
+            Queries and tools, one pair per row; and the queries left out because too many tools are close to the last.
         """
         single = query_vectors.T.astype(np.float32, order="F" if len(query_vectors) <= _FEW else "C")
         margin = 2 * _error(query_vectors.shape[1]) * np.linalg.norm(query_vectors, axis=1) * self._longest
@@ -201,7 +202,7 @@ class VectorIndex:
                     np.einsum("ij,j->i", self._single[part], single[:, query], out=scores[:, query])
             if self._inverse is not None:
                 scores *= self._inverse[part]
-            # Whole groups, and the tools after the last of them.
+            # Whole groups, then the tools after the last group.
             whole = len(scores) // group * group
             grouped = scores[:whole].reshape(-1, group, len(query_vectors))
             highest = grouped.max(axis=1)
@@ -224,7 +225,7 @@ class VectorIndex:
 
 
 def _rank(index: VectorIndex, queries: Vectors, depth: int) -> Ranking:
-    """What a node of a cluster does for another one."""
+    """The work of a cluster node for another one."""
     return index._rank(queries, depth)
 
 
@@ -234,7 +235,7 @@ def search(queries: Vectors, tools: Vectors, similarity: Similarity, depth: int)
 
 
 def _wide(vectors: Vectors, similarity: Similarity) -> Matrix:
-    """Vectors in float64, as they are compared."""
+    """Vectors in float64, prepared for the comparison."""
     return normalize(vectors) if similarity == "cosine" else vectors.astype(np.float64)
 
 
@@ -258,12 +259,12 @@ def _inverse(lengths: Matrix) -> Matrix:
 
 
 def _within(lengths: Matrix) -> bool:
-    """Whether lengths other than 0 are in the range for which the error of a product is bounded; False for NaN."""
+    """Whether lengths other than 0 are in the range with an error bound; False for NaN."""
     return bool(np.all((lengths >= _SHORTEST) & (lengths <= _LONGEST)))
 
 
 def _error(dimensions: int) -> float:
-    """How far a float32 product of two vectors of length 1 may be off, the rounding of what is compared included.
+    """The maximum error of a float32 product of two vectors of length 1, including the rounding of what is compared.
 
     Summed in whatever order, each term of a product of n numbers has a relative error of at most gamma_n = n u /
     (1 - n u), where u = 2^-24 (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1), and the sum

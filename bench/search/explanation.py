@@ -1,4 +1,4 @@
-"""Why a lexical method ranked as it did: the words that query and tool share, and what each adds to the score."""
+"""Why a lexical method ranked as it did: the words that query and tool share, and each word's part of the score."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_NAMED = 8
 
 
 class WordScores(Protocol):
-    """What scores every tool for a query."""
+    """Anything that scores every tool for a query."""
 
     def score(self, queries: Queries) -> NDArray[np.float64]:
         """(queries, tools) scores."""
@@ -38,13 +38,14 @@ def explain_words(
 ) -> Explanation:
     """Explain a score that is a sum over the words that query and tool share.
 
-    What a word adds is found by putting the word alone to the method: the score must be linear in the query's words.
+    The part of a word is found by passing the word alone to the method, so the score must be linear in the query's
+    words.
 
     Args:
         method: scores the tools.
-        case: the query and the tools that are shown.
-        split: gives the words of a text.
-        weights: word -> its weight in the query, relative to that of the word alone; None takes how often it occurs.
+        case: the query and the displayed tools.
+        split: splits a text into words.
+        weights: word -> its weight in the query, relative to that of the word alone; None uses its frequency.
     """
     counts = Counter(split(case.text))
     query_words = list(counts)

@@ -1,4 +1,4 @@
-"""Queries that a language model writes for tools: what people ask who need them."""
+"""Queries that a language model writes for tools, as users who need them would ask. Methods call it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.models.llm.replies import text_lines
 if TYPE_CHECKING:
     from bench.models.llm.client import LanguageModel
 
-#: A description longer than this is cut in the prompt: some upstream texts run to thousands of words.
+#: Maximum words of a description in the prompt: some upstream texts have thousands of words.
 _DESCRIPTION = 2000
 _TOKENS_OF_A_QUERY = 64
 
@@ -31,10 +31,10 @@ def write_queries(model: LanguageModel, tools: Sequence[Tool], queries: int) -> 
     Args:
         model: writes them.
         tools: the tools.
-        queries: how many are asked for; more are cut off, and there may be fewer.
+        queries: number of queries to request; more are cut off, and there may be fewer.
 
     Returns:
-        The queries of each tool, maybe none; None without a reply.
+        The queries of each tool, possibly none; None without a reply.
     """
     from bench.models.llm.client import Failure, Message, Request
 
@@ -52,7 +52,7 @@ def write_queries(model: LanguageModel, tools: Sequence[Tool], queries: int) -> 
 
 
 def document_tool(tool: Tool) -> str:
-    """Name, description and parameters of a tool for a prompt, shortened where they are long."""
+    """Name, description and parameters of a tool for a prompt, shortened if they are long."""
     inputs = [
         f"{parameter.name}: {' '.join(parameter.description.split())}" if parameter.description else parameter.name
         for parameter in tool.parameters

@@ -1,4 +1,4 @@
-"""Past queries that are held out to choose a setting."""
+"""Hold out past queries to choose a setting. Methods that tune themselves call it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _SHARE = 0.2
 def hold_out(history: History, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows of the history to fit methods on, and at most `most` rows to choose a setting on, each ascending.
 
-    The dev split is held out. Without one a fifth of the train split is, chosen by the hash of the text, so that the
-    same queries are held out whatever their order; equal texts stay on one side. Either may be empty.
+    The dev split is held out or, without one, a fifth of the train split, chosen by the hash of the text, so that the
+    same queries are held out whatever their order; equal texts stay on one side. Either part may be empty.
     """
     rows = np.flatnonzero(history.gold.counts)
     keys = np.array([text_key(history.texts[row]) for row in rows], dtype=np.float64)
@@ -30,6 +30,6 @@ def hold_out(history: History, most: int) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def text_key(text: str) -> float:
-    """A number in [0, 1) that depends on the text alone."""
+    """A number in [0, 1) that depends only on the text."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:6], "big") / 2**48

@@ -1,9 +1,9 @@
-"""Sparse retrieval: weighted bags of words.
+"""Sparse retrieval: weighted bags of words. Lexical methods call it.
 
 Small libraries are scored by matrix products, queries x tools at once. From `LARGE` tools on, `LexicalIndex.rank` walks
-the postings of each query's words with a compiled loop (numba, the extra `scale`), one row of scores at a time, so that
-memory does not grow with the number of queries. Both ways add the same float64 products, in another order, and round to
-float32 before anything is compared; without numba, large libraries are ranked by the products, block by block.
+the postings of each query's words with a compiled loop (numba, the extra `scale`), one row of scores at a time, so
+memory does not grow with the number of queries. Both ways add the same float64 products, in different orders, and round
+to float32 before comparing; without numba, large libraries are ranked by the products, block by block.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from bench.search.topk import blocks, join_blocks, top_k
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-#: The words that are in most documents are scored by one dense product, the rest sparsely: a few dozen
-#: frequent words hold most of the entries of the sparse matrix (measured in benchmarks/lexical.py).
+#: Words in more documents than this share are scored by one dense product, the rest sparsely: a few dozen frequent
+#: words have most of the entries of the sparse matrix (measured in benchmarks/lexical.py).
 _FREQUENT = 96
-#: Libraries of so many tools are ranked by their postings (measured in benchmarks/lexical.py).
+#: From this many tools on, libraries are ranked by their postings (measured in benchmarks/lexical.py).
 LARGE = 20_000
 
 
@@ -66,7 +66,7 @@ class WordCounts:
 
 
 def count_matrix(documents: Iterable[Sequence[str]], vocabulary: Mapping[str, int]) -> sp.csr_matrix:
-    """(documents, words) counts of the words that are in the vocabulary; others are ignored."""
+    """(documents, words) counts of the known words; others are ignored."""
     codes, starts = array("i"), array("q", [0])
     for document in documents:
         codes.extend(vocabulary[word] for word in document if word in vocabulary)
@@ -109,12 +109,12 @@ class LexicalIndex:
         return scores
 
     def rank(self, queries: sp.csr_matrix, depth: int, *, shared: bool) -> Ranking:
-        """The best `depth` documents of each query, as `top_k` has them.
+        """The best `depth` documents of each query, as from `top_k`.
 
         Args:
             queries: (queries, words) weights.
             depth: at least 1.
-            shared: leave out documents with a score of exactly 0: where all weights are positive, those that share no
+            shared: leave out documents with a score of exactly 0: if all weights are positive, those that share no
                 word with the query.
         """
         if self._documents >= LARGE and is_installed("numba"):

@@ -1,4 +1,4 @@
-"""The words of identifiers: names of tools, parameters and servers."""
+"""The words of identifiers: names of tools, parameters and servers. Methods call it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from bench.search.words import words
 
-#: Where a name in camelCase falls apart: `getUser` before the U, `HTMLPage` before the P.
+#: Boundaries in a camelCase name: `getUser` before the U, `HTMLPage` before the P.
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def name_parts(name: str) -> list[str]:
-    """The lower-cased parts of a name, in order: split at camelCase, and at all that is neither letter nor digit.
+    """The lower-cased parts of a name, in order: split at camelCase, and at everything that is not a letter or digit.
 
     `getUserToken`, `get_user_token`, `get-user.token` and `Get user token` have the same parts.
     """
@@ -20,7 +20,7 @@ def name_parts(name: str) -> list[str]:
 
 
 def name_words(name: str) -> list[str]:
-    """The parts of a name, and each of its words in camelCase as one word, too.
+    """The parts of a name, plus each of its camelCase words as one word.
 
     A request for `youtube` or `getusertoken` then finds `YouTube` and `getUserToken`, as one for `you tube` does.
     """
@@ -29,16 +29,16 @@ def name_words(name: str) -> list[str]:
 
 
 def contains_words(text: Sequence[str], name: Sequence[str]) -> bool:
-    """Whether the words of a name, at least one, are in those of a text, one after another."""
+    """Whether the words of a name, at least one, occur in a text, one after another."""
     return bool(name) and f" {' '.join(name)} " in f" {' '.join(text)} "
 
 
 def singular(word: str) -> str:
     """The singular of a regular English plural; other words as they are.
 
-    The rules are Harman's S stemmer ("How effective is suffixing?", JASIS 42(1), 1991): the first that applies, of
-    -ies to -y (not -eies, -aies), -es to -e (not -aes, -ees, -oes), -s to nothing (not -us, -ss). Words of three
-    letters or fewer stay.
+    The rules are Harman's S stemmer ("How effective is suffixing?", JASIS 42(1), 1991): the first that applies of -ies
+    to -y (not -eies, -aies), -es to -e (not -aes, -ees, -oes), -s to nothing (not -us, -ss). Words of three letters or
+    fewer are unchanged.
     """
     if len(word) <= 3 or not word.endswith("s"):
         return word

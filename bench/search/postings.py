@@ -1,9 +1,9 @@
-"""Exact ranking by the postings of a query's words, compiled by numba.
+"""Exact ranking by the postings of a query's words, compiled by numba. `lexical` calls it.
 
 Block of documents by block, the postings of each query's words are added up in float64, rounded to float32, and kept in
 a heap under the tie rule, with the documents that tie with its last: memory is that of the postings. The order of a
-query's terms is fixed, and queries are independent: rankings do not depend on the number of threads. Skipping postings
-that cannot reach the best (block-max pruning) is left out: the tie band needs every tool that ties with the last one.
+query's terms is fixed, and queries are independent, so rankings do not depend on the number of threads. There is no
+pruning of postings (block-max), because the tie band needs every tool that ties with the last one.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from bench.search.topk import threads
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-#: Documents in a block. The postings of a block and a row of scores stay in a processor's cache for all queries of a
-#: thread; reading every posting from memory for every query takes twice as long.
+#: Documents per block. The postings of a block and a row of scores fit a processor's cache for all queries of a thread;
+#: reading every posting from memory for every query takes twice as long.
 _BLOCK = 4096
 
 
 def rank_postings(by_word: sp.csr_matrix, queries: sp.csr_matrix, depth: int, *, shared: bool) -> Ranking:
-    """The best `depth` documents of each query, as `bench.search.topk.top_k` has them.
+    """The best `depth` documents of each query, as from `bench.search.topk.top_k`.
 
     Args:
         by_word: (words, documents) weights.
@@ -68,7 +68,7 @@ def _rank(  # type: ignore[no-untyped-def]
     values = np.empty((queries, width), dtype=np.float32)
     codes = np.empty((queries, width), dtype=np.int32)
     sizes, ties = np.zeros(queries, dtype=np.int64), np.zeros(queries, dtype=np.int64)
-    # Where the postings of each word of each query go on in the next block.
+    # Where the postings of each word of each query continue in the next block.
     first = asked_starts[0]
     places = starts[asked_words[first : asked_starts[queries]]]
     for begin in range(0, documents, _BLOCK):
@@ -84,7 +84,7 @@ def _rank(  # type: ignore[no-untyped-def]
                     row[np.uint64(documents_of[k] - begin)] += weight * weights[k]
                 places[i - first] = end
             best, best_codes, size = values[query], codes[query], sizes[query]
-            # What is below it stays below the last place once rounded; most documents are.
+            # Scores below this stay below the last place once rounded; most documents do.
             floor = -np.inf if size < width else _below(best[0])
             for place in range(count):
                 score = row[place]
@@ -110,7 +110,7 @@ def _rank(  # type: ignore[no-untyped-def]
                         tied[query, :] = 0
                         ties[query] = 0
                 elif value == best[0]:
-                    # Codes ascend: one that only ties with the last place is the worse of the two.
+                    # Codes ascend: a document that only ties with the last place is the worse of the two.
                     tied[query, code >> 3] |= np.uint8(128 >> (code & 7))
                     ties[query] += 1
             sizes[query] = size
@@ -124,13 +124,13 @@ def _rank(  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _below(value):  # type: ignore[no-untyped-def]
-    """A number below all that float32 rounds to the value: its numbers are nearer, and the smallest 1.4e-45 apart."""
+    """A number below everything that float32 rounds to the value."""
     return value - abs(value) * 1e-6 - 1e-44
 
 
 @numba.njit(cache=True, nogil=True)
 def _first_from(numbers, low, high, least):  # type: ignore[no-untyped-def]
-    """The first place from `low` to `high` of a number of at least `least`, else `high`; the numbers ascend."""
+    """The first position from `low` to `high` with a number of at least `least`, else `high`; the numbers ascend."""
     while low < high:
         middle = (low + high) // 2
         if numbers[middle] < least:
@@ -142,7 +142,7 @@ def _first_from(numbers, low, high, least):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _sift_up(values, codes, size, value, code):  # type: ignore[no-untyped-def]
-    """Add an entry, of a higher code than all, to a heap of so many entries."""
+    """Add an entry, whose code is the highest, to a heap of this size."""
     place = size
     while place > 0:
         above = (place - 1) // 2
@@ -155,7 +155,7 @@ def _sift_up(values, codes, size, value, code):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _sift_down(values, codes, size, value, code):  # type: ignore[no-untyped-def]
-    """Put an entry in the place of the root of a heap of so many entries."""
+    """Replace the root of a heap of this size."""
     place = 0
     while True:
         below = 2 * place + 1

@@ -1,4 +1,4 @@
-"""Progressive search: each tool that is found is subtracted from the query before the next is searched for.
+"""Progressive search: each found tool is subtracted from the query before the next search. Methods call it.
 
 Anantha et al. 2023, "ProTIP: Progressive Tool Retrieval Improves Planning".
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-#: Bounds the memory of a step: one similarity for each of these queries and each tool.
+#: Maximum similarities of queries and tools in memory per step.
 _QUERIES_AT_ONCE = 256
 
 
@@ -17,17 +17,17 @@ def progressive_search(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Step i takes the tool with the greatest dot product with q - weight · (t₁ + … + tᵢ₋₁), of those not yet taken.
 
-    Of equals, the tool that is first in the library. Vectors have length 1, so that the nearest by distance has the
+    Of equals, the tool that is first in the library is taken. Vectors have length 1, so the nearest by distance has the
     greatest dot product.
 
     Args:
         queries: (queries, dimensions).
         tools: (tools, dimensions).
-        steps: how many tools are taken; at most all there are.
-        weight: how much of each tool's vector is subtracted.
+        steps: number of tools to take; at most all of them.
+        weight: factor of each tool's vector in the subtraction.
 
     Returns:
-        (queries, steps) the tool of each step, and its dot product with what was left of the query.
+        (queries, steps) the tool of each step, and its dot product with the remaining query.
     """
     steps = min(steps, len(tools))
     taken = np.zeros((len(queries), steps), dtype=np.int64)
@@ -37,7 +37,7 @@ def progressive_search(
         rows = np.arange(len(left))
         free = np.ones((len(left), len(tools)), dtype=np.bool_)
         for step in range(steps):
-            # In single precision, equal vectors tie; argmax then has the first in the library.
+            # In single precision, equal vectors tie; argmax then takes the first in the library.
             near = np.where(free, (left @ tools.T).astype(np.float32), -np.inf)
             best = near.argmax(axis=1)
             taken[start + rows, step] = best

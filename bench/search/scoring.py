@@ -1,4 +1,4 @@
-"""Methods that score every tool for a query: what to subclass, and how those that wrap other methods recognise them."""
+"""Methods that score every tool for a query: base classes, and how methods that wrap others recognise them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from bench.search.topk import top_k
 class ScoringMethod(Method):
     """A method that scores every tool for a query, so that others can mix or smooth its scores.
 
-    Write `index` and `score`; the ranking is the best of the scores. A method that has a `score` is one whatever
-    method it derives from: `isinstance(method, ScoringMethod)`.
+    Write `index` and `score`; the ranking follows from the scores. Any method with a `score` counts as one, whatever
+    its base class: `isinstance(method, ScoringMethod)`.
 
         class Loud(ScoringMethod):
             def index(self, library):
@@ -41,9 +41,9 @@ class ScoringMethod(Method):
 
 
 class EmbeddingMethod(ScoringMethod):
-    """A method whose score is a similarity of vectors.
+    """A method whose scores are similarities of vectors.
 
-    Write `index`, `tool_vectors` and `query_vectors`. A method that has both is one whatever method it derives from.
+    Write `index`, `tool_vectors` and `query_vectors`. Any method with both counts as one, whatever its base class.
 
     Attributes:
         similarity: `cosine`, `dot`, or the negated distance `l1` or `l2`.
@@ -68,5 +68,5 @@ class EmbeddingMethod(ScoringMethod):
 
 
 def _has(kind: type, *members: str) -> bool:
-    # By its bases and not by `issubclass`, which asks the classes below `Method`, these among them.
+    # By its bases and not by `issubclass`, which would ask the classes below `Method`, including these.
     return Method in kind.__mro__ and all(callable(getattr(kind, member, None)) for member in members)

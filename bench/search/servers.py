@@ -1,4 +1,4 @@
-"""The servers of a library: its tools by their parents, and a text for each server."""
+"""The servers of a library: its tools grouped by parent, and a text for each server. Methods call it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from bench.interface.views import Library
 def servers_of(library: Library) -> tuple[NDArray[np.int64], Library]:
     """The server of each tool, and a library in which each server is one tool.
 
-    A tool without a parent is a server of its own. The text of a server is its name, and the names and descriptions of
-    its tools.
+    A tool without a parent is its own server. The text of a server is its name, with the names and descriptions of its
+    tools.
 
     Returns:
         (tools,) number of each tool's server, in the order of their first tools; the servers by their numbers.
@@ -22,7 +22,7 @@ def servers_of(library: Library) -> tuple[NDArray[np.int64], Library]:
     server = np.zeros(len(library), dtype=np.int64)
     members: list[list[Tool]] = []
     for code, tool in enumerate(library.tools):
-        # No parent has a name that begins with a null character.
+        # No parent's name begins with a null character.
         number = numbers.setdefault(tool.parent or f"\0{tool.tool_id}", len(numbers))
         server[code] = number
         if number == len(members):

@@ -1,4 +1,4 @@
-"""Texts of one collection that read nearly the same, by the words that they share.
+"""Near-duplicates within one collection of texts, by shared words. Audits and reports on tools call it.
 
 Two texts are near-duplicates if the cosine of their TF-IDF vectors is at least `COSINE`, the limit and the weights of
 `bench.data.nearcopies`: the weight of a word is its count times log(N / texts with it) + 1.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Texts that are compared with all others at once, and pairs whose cosines are computed at once; bound the memory.
 _BLOCK, _PAIRS = 64, 1 << 16
-#: The sums are of few terms; the last bits of a quotient decide nothing.
+#: The sums have few terms, so the last bits of a quotient do not matter.
 _ROUNDING = 1e-9
 
 
@@ -32,9 +32,9 @@ class NearDuplicates:
     """The near-duplicates of each text.
 
     Attributes:
-        count: (texts,) how many other texts are near-duplicates of it.
-        nearest: (texts,) the most similar of them, the first of equals; -1 where there is none.
-        cosine: (texts,) the cosine with it; 0 where there is none.
+        count: (texts,) number of other texts that are near-duplicates.
+        nearest: (texts,) the most similar of them, the first of equals; -1 if there is none.
+        cosine: (texts,) the cosine with it; 0 if there is none.
     """
 
     count: NDArray[np.int64]
@@ -66,16 +66,16 @@ class TextVectors:
         self._vocabulary = counts.vocabulary
 
     def frequency(self, word: str) -> int:
-        """How many texts have a word."""
+        """Number of texts that contain a word."""
         column = self._vocabulary.get(word)
         return 0 if column is None else int(self._frequency[column])
 
     def rarest_first(self, query_words: Iterable[str]) -> list[str]:
-        """Words, those of the fewest texts first; equals, and words of no text at the end, in the order given."""
+        """Words sorted from rare to common; equals, and unknown words at the end, in the given order."""
         return sorted(query_words, key=lambda word: self.frequency(word) or np.iinfo(np.int64).max)
 
     def cosines(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.float64]:
-        """(pairs,) cosines of pairs of texts, given by their positions; 0 for a text without a word."""
+        """(pairs,) cosines of pairs of texts, by position; 0 for a text without words."""
         cosines = np.empty(len(one))
         for start in range(0, len(one), _PAIRS):
             part = slice(start, start + _PAIRS)
@@ -85,16 +85,18 @@ class TextVectors:
 
     @cached_property
     def near_duplicates(self) -> NearDuplicates:
-        """The near-duplicates of each text. A text without a word has none.
+        """The near-duplicates of each text. A text without words has none.
 
         Texts with the same counts of words are compared once. Of the others, two can only be near-duplicates if they
-        share one of the rarest words of either: those without which a vector is shorter than `COSINE` (prefix
-        filtering, Bayardo et al. 2007). So the time does not grow with the square of the collection.
+        share one of the
+        rarest words of either: those without which a vector is shorter than `COSINE` (prefix filtering, Bayardo et
+            al. 2007). So the
+        time does not grow with the square of the collection.
         """
         first, member = self._classes()
         sizes = np.bincount(member, minlength=len(first))
         one, other, cosine = self._near(first)
-        # Both ways, and each class with itself where it has several members.
+        # In both directions, and each class with itself if it has several members.
         several = np.flatnonzero((sizes > 1) & (np.diff(self._rows.indptr)[first] > 0))
         left = np.concatenate([one, other, several])
         right = np.concatenate([other, one, several])
@@ -105,7 +107,7 @@ class TextVectors:
         nearest, best = np.full(len(first), -1, dtype=np.int64), np.zeros(len(first))
         nearest[left[heads]], best[left[heads]] = right[heads], values[heads]
         codes = np.where(nearest >= 0, first[np.maximum(nearest, 0)], -1)[member]
-        # The nearest of a text may be the first of its own class: for that one it is the second.
+        # The nearest of a text may be the first of its own class: for that first text it is the second.
         same = np.flatnonzero(codes == np.arange(len(member)))
         if len(same):
             ranked = np.argsort(member, kind="stable")
@@ -128,7 +130,9 @@ class TextVectors:
         return np.array(first, dtype=np.int64), member
 
     def _near(self, first: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Pairs of near-duplicates among some of the texts, by position in `first`, the lower first; their cosines."""
+        """Pairs of near-duplicates among some of the texts, by position in `first`, the lower first; with their
+        cosines.
+        """
         rows = self._rows[first]
         prefixes, rest = _prefixes(rows, self._frequency)
         turned = rows.T.tocsr()
@@ -136,7 +140,7 @@ class TextVectors:
         for start in range(0, max(len(first), 1), _BLOCK):
             shared = (prefixes[start : start + _BLOCK] @ turned).tocoo()
             one, other = shared.row.astype(np.int64) + start, shared.col.astype(np.int64)
-            # What the other words add is at most the length of the rest.
+            # The other words add at most the length of the rest.
             chosen = (one != other) & (shared.data + rest[one] >= COSINE - _ROUNDING)
             one, other = one[chosen], other[chosen]
             cosine = self.cosines(first[one], first[other])
@@ -159,7 +163,7 @@ def _prefixes(rows: sp.csr_matrix, frequency: NDArray[np.int64]) -> tuple[sp.csr
     sums = np.cumsum(squares)
     starts = rows.indptr[:-1]
     before = np.concatenate([[0.0], sums])[starts]
-    # What is left of a vector's square before each of its words, from the rarest on.
+    # The rest of a vector's square before each of its words, from the rarest on.
     total = np.concatenate([[0.0], sums])[rows.indptr[1:]] - before
     left = total[owners] - (sums - squares - before[owners])
     kept = left >= COSINE**2 - _ROUNDING

@@ -1,8 +1,8 @@
-"""Exact top-k of score matrices under the protocol's tie rule.
+"""Exact top-k of score matrices under the protocol's tie rule. Methods call it.
 
-`top_k` rounds scores to float32 before it compares them. In-house scores are computed in float64, so
-sums that differ only in the order of their terms round to the same float32 and tie, as they should:
-a ranking then does not depend on batch sizes or on which BLAS is installed.
+`top_k` rounds scores to float32 before it compares them. Scores are computed in float64, so sums that differ only in
+the order of their terms round to the same float32 and tie, as they should: a ranking then does not depend on batch
+sizes or on the installed BLAS.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bench.interface.ranking import Ranking, Violation
 
-#: Score matrices are made and searched in blocks of about this many numbers.
+#: Score matrices are computed and searched in blocks of about this many numbers.
 BLOCK = 1 << 22
 
 
@@ -27,17 +27,17 @@ def blocks(rows: int, columns: int) -> Iterator[slice]:
 
 
 def threads() -> int:
-    """How many threads a search may use: as many as the matrix products have (OMP_NUM_THREADS), else all processors."""
+    """Number of threads of a search: as many as matrix products use (OMP_NUM_THREADS), else all processors."""
     given = os.environ.get("OMP_NUM_THREADS", "")
     return max(1, int(given)) if given.isdecimal() else len(os.sched_getaffinity(0))
 
 
 def join_blocks(parts: Sequence[Ranking], tools: int, depth: int) -> Ranking:
-    """Rankings of consecutive blocks of queries as one, ties beyond the depth included.
+    """Join rankings of consecutive blocks of queries, ties beyond the depth included.
 
     Args:
-        parts: as `top_k` gives them, of one library and depth.
-        tools: in the library.
+        parts: as from `top_k`, of one library and depth.
+        tools: number of tools in the library.
         depth: at least 1.
     """
     if not parts:
@@ -78,7 +78,7 @@ def top_k(scores: NDArray[np.float64] | NDArray[np.float32], depth: int) -> Rank
         kept, tied = _best(single, width)
         codes = np.nonzero(kept)[1].reshape(len(single), width)
         value = np.take_along_axis(single, codes, axis=1)
-        # Codes ascend in each row, so a stable sort by score leaves ties in the order of codes.
+        # Codes ascend in each row, so a stable sort by score leaves ties in code order.
         order = np.argsort(-value, axis=1, kind="stable")
         codes, value = np.take_along_axis(codes, order, 1), np.take_along_axis(value, order, 1)
         ranked[block], values[block] = np.where(value == -np.inf, -1, codes), value
@@ -88,7 +88,7 @@ def top_k(scores: NDArray[np.float64] | NDArray[np.float32], depth: int) -> Rank
 
 
 def _best(scores: NDArray[np.float32], width: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
-    """Which cells are the best `width` of their row, and which tie with the last of those but are not kept."""
+    """Which cells are the best `width` of their row, and which others tie with the last of those."""
     tools = scores.shape[1]
     if width == tools:
         return np.ones_like(scores, dtype=np.bool_), None
@@ -98,7 +98,7 @@ def _best(scores: NDArray[np.float32], width: int) -> tuple[NDArray[np.bool_], N
     crowded = np.flatnonzero(np.count_nonzero(kept, axis=1) > width)
     if not len(crowded):
         return kept, None
-    # More tools tie at the last place than there is room for: those with the lowest codes stay.
+    # More tools tie at the last place than there is room for: keep those with the lowest codes.
     level, above = level[crowded], scores[crowded] > last[crowded]
     room = width - np.count_nonzero(above, axis=1)
     fits = level & (np.cumsum(level, axis=1, dtype=np.int32) <= room[:, None])

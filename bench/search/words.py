@@ -1,4 +1,4 @@
-"""Tokens for lexical methods, and words that say nothing of a subject."""
+"""Tokens for lexical methods, and stop words."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from bench.base.words import words
 
 __all__ = ["FUNCTION_WORDS", "whitespace", "words"]
 
-#: Words that say how a sentence is built, and not what it is about: those of English, and what is left of contractions.
-#: Of other languages, the number of texts that have a word tells.
+#: English stop words and parts of contractions. For other languages, the number of texts with a word decides.
 FUNCTION_WORDS = frozenset(
     "a about after again all also am an and another any are as at be because been before being both but by can could d "
     "did do does doing don during each either else every few for from further had has have having he her here hers him "
@@ -20,5 +19,5 @@ FUNCTION_WORDS = frozenset(
 
 
 def whitespace(text: str) -> list[str]:
-    """Case-sensitive tokens between white space: what the papers' BM25 rows split by."""
+    """Case-sensitive tokens between white space: the tokens of the papers' BM25 rows."""
     return text.split()

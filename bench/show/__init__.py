@@ -1,1 +1,1 @@
-"""How bench shows things: numbers, tables and figures, for every reader and format."""
+"""Numbers, tables and figures as bench shows them, for every reader and format. All rooms above call it."""

@@ -1,7 +1,7 @@
 """The parts that SVG charts are made of: scales, grids, marks, and names that stay text.
 
-A chart is a list of these parts with a head (`document`). Names come from outside: `text` and `tip` escape them, and
-leave out what XML cannot hold.
+A chart is a list of these parts with a head (`document`). Names are untrusted: `text` and `tip` escape them and remove
+what XML does not allow.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from bench.base.paths import replacing, write_text
 from bench.base.text import clean, label, one_line
 from bench.show.numbers import format_fixed, interval
 
-#: Series of one picture: as many as there are colours and dashes that can be told apart.
+#: Maximum series of a chart: the number of distinguishable colours and dashes.
 MOST_SERIES = 8
-#: From a value to its place on a scale.
+#: Maps a value to its position on a scale.
 Scale = Callable[[float], float]
-#: Dashes of lines, as many as there are colours.
+#: Dashes of lines, one per colour.
 DASHES = ("", "7 4", "2 3", "9 3 2 3", "", "7 4", "2 3", "9 3 2 3")
-#: The style of a chart that stands in a file of its own.
+#: The style of a chart in a file of its own.
 STYLE = """
 text { font: 13px "DejaVu Sans", Verdana, Helvetica, Arial, sans-serif; fill: #1a1a1a; }
 .title { font-size: 16px; font-weight: bold; }
@@ -33,9 +33,9 @@ text { font: 13px "DejaVu Sans", Verdana, Helvetica, Arial, sans-serif; fill: #1
 .end { text-anchor: end; } .middle { text-anchor: middle; }
 .axis { stroke: #8a8a8a; fill: none; } .grid { stroke: #e4e4e4; }
 """
-#: Pixels in each inch of a PNG: three for each of the drawing.
+#: Resolution of a PNG: three pixels per unit of the drawing.
 _PNG_DENSITY = 288
-#: Of Typst: a page that is the drawing.
+#: A Typst page with only the drawing.
 _PAGE = '#set page(width: auto, height: auto, margin: 0pt)\n#image(bytes(sys.inputs.svg), format: "svg")'
 #: Distances between ticks.
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
@@ -56,7 +56,7 @@ def logarithmic(low: float, high: float, start: float, end: float) -> Scale:
 
 
 def pad_range(low: float, high: float, share: float = 0.06) -> tuple[float, float]:
-    """A range with room at both ends; one of a single value is not empty."""
+    """A range with margins at both ends; the range of a single value is not empty."""
     room = (high - low) * share or 0.05
     return low - room, high + room
 
@@ -72,7 +72,7 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def apart(places: Sequence[float], gap: float, top: float, bottom: float) -> list[float]:
-    """Sorted places, moved such that neighbours are a gap apart, within the borders if there is room."""
+    """Sorted positions, moved apart by a gap and kept within the borders if there is room."""
     moved: list[float] = []
     for place in places:
         moved.append(max(place, moved[-1] + gap if moved else top))
@@ -93,7 +93,7 @@ def text(x: float, y: float, words: str, kind: str = "") -> str:
 
 
 def tip(words: str) -> str:
-    """What a reader sees who points at a mark."""
+    """The tooltip of a mark."""
     return f"<title>{escape_text(label(words, 200))}</title>"
 
 
@@ -126,14 +126,14 @@ def path(points: Iterable[tuple[float, float]]) -> str:
 
 
 def dash_attribute(i: int) -> str:
-    """The attribute that gives the i-th line its dashes."""
+    """The attribute for the dashes of the i-th line."""
     return f' stroke-dasharray="{DASHES[i]}"' if DASHES[i] else ""
 
 
 def named_lines(
     names: Sequence[str], spots: Sequence[Sequence[tuple[float, float]]], right: float, top: float, bottom: float
 ) -> list[str]:
-    """Lines through spots, with their names to the right of the axes, moved apart where they would overlap."""
+    """Lines through points, labelled to the right of the axes; labels are moved apart if they would overlap."""
     ends = sorted((line[-1][1], i) for i, line in enumerate(spots))
     places = apart([end for end, _ in ends], 17, top + 6, bottom)
     parts = []
@@ -145,7 +145,7 @@ def named_lines(
 
 
 def fit_names(names: Sequence[str], most: int) -> list[str]:
-    """Names of at most `most` characters; those that begin alike keep their ends too."""
+    """Names of at most `most` characters; names with the same beginning keep their ends too."""
     shortened = [label(name, most) for name in names]
     alike = Counter(shortened)
     tail = most // 2
@@ -168,14 +168,14 @@ class Sized:
 def size_lines(
     lines: Sequence[Sized], metric: str, across: str, box: tuple[float, float, float, float], most: int
 ) -> list[str]:
-    """Means against a number of tools on a logarithmic scale, with their intervals.
+    """Means over the number of tools on a logarithmic scale, with intervals.
 
     Args:
-        lines: at least one has two points.
-        metric: what the means are of.
-        across: what is counted.
-        box: left, right, top and bottom of the axes; names stand to the right of them.
-        most: characters of a name.
+        lines: at least one with two points.
+        metric: the metric of the means.
+        across: what the x axis counts.
+        box: left, right, top and bottom of the axes; labels are to the right of them.
+        most: maximum characters of a label.
     """
     left, right, top, bottom = box
     ends = [
@@ -186,7 +186,7 @@ def size_lines(
     x = logarithmic(marks[0], marks[-1], left, right)
     y = linear(low, high, bottom, top)
     parts = rows(ticks(low, high), y, left - 14, right + 14, gap=6)
-    # The ends of the scale first: a size too near to another one has a line, and no number.
+    # The ends of the scale first: a size too close to another one gets a grid line but no number.
     taken: list[tuple[float, float]] = []
     for size in sorted(marks, key=lambda size: size not in (marks[0], marks[-1])):
         parts.append(f'<path class="grid" d="M{x(size):.1f},{top}V{bottom}"/>')
@@ -195,7 +195,7 @@ def size_lines(
         if all(x(size) + half <= start or x(size) - half >= end for start, end in taken):
             parts.append(text(x(size), bottom + 18, name, "note middle"))
             taken.append((x(size) - half, x(size) + half))
-    # Side by side, so that intervals at one size can be told apart.
+    # Side by side, so that intervals at one size do not overlap.
     spots = [
         [(x(size) + 4 * (i - (len(lines) - 1) / 2), y(mean)) for size, mean, *_ in item.points]
         for i, item in enumerate(lines)
@@ -218,7 +218,7 @@ def size_lines(
 
 
 def document(title: str, parts: Sequence[str], width: float, height: float, style: str = "") -> str:
-    """A chart in a file of its own: its title stands above it, and its style is that of all charts, and more."""
+    """A chart in a file of its own, with title and style."""
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label={quoteattr(label(title, 200))}>'
     ground = '<rect width="100%" height="100%" fill="#fff"/>'
@@ -255,7 +255,7 @@ def write_picture(path: Path, svg: str) -> None:
 
 
 def within_page(title: str, parts: Sequence[str], width: float, height: float) -> str:
-    """A chart within a page, whose style sheet gives it its colours."""
+    """A chart within a page, coloured by the page's style sheet."""
     size = f'viewBox="0 0 {width} {height:.0f}" width="{width}" height="{height:.0f}"'
     head = f'<svg class="chart" {size} role="img" aria-label={quoteattr(label(title, 200))}>'
     return "\n".join([head, *parts, "</svg>"])

@@ -1,4 +1,4 @@
-"""What Python and a notebook show of an object: a line, small tables, and DataFrames where pandas is installed."""
+"""How Python and a notebook show the API's objects: a line, small tables, and DataFrames if pandas is installed."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from bench.show.tables import Table, html, text
 if TYPE_CHECKING:
     import pandas
 
-#: Metrics that a representation shows, in this order, as far as a result has them; DataFrames hold all.
+#: Metrics of a representation, in order, if a result has them; DataFrames contain all.
 SHOWN = ("recall@5", "recall@10", "ndcg@5", "ndcg@10", "pass@5", "pass@10", "mrr@10", "map@100", "tracc", "set_f1")
-#: Longest line that stands for an object.
+#: Maximum characters of an object's line.
 _MOST_LINE = 200
 
 
-class Shown:
-    """What is a line by `repr`, small tables by `print`, and the same in a notebook."""
+class Displayable:
+    """An object shown as a line by `repr`, and as small tables by `print` and in a notebook."""
 
     def _line(self) -> str:
-        """What it is, in a line."""
+        """The object in one line."""
         raise NotImplementedError
 
     def _tables(self) -> list[Table]:
-        """What it holds, in tables."""
+        """The object's content as tables."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -41,7 +41,7 @@ class Shown:
 
 
 def pandas_module() -> ModuleType:
-    """pandas, imported when a DataFrame is asked for.
+    """pandas, imported when a DataFrame is needed.
 
     Raises:
         UnavailableError: it is not installed.
@@ -53,6 +53,6 @@ def pandas_module() -> ModuleType:
 
 
 def frame(rows: Sequence[dict[str, object]], columns: Sequence[str]) -> pandas.DataFrame:
-    """Rows as a DataFrame with these columns, which it has also where there are no rows."""
+    """Rows as a DataFrame with these columns, even without rows."""
     table: pandas.DataFrame = pandas_module().DataFrame(list(rows), columns=list(columns))
     return table

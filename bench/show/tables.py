@@ -1,7 +1,7 @@
-"""One table, written for a terminal, as plain text, Markdown, LaTeX, HTML and CSV.
+"""One table, written as terminal text, plain text, Markdown, LaTeX, HTML or CSV. Everything that prints calls it.
 
-Whoever has something to show makes a `Table` of texts; a writer knows its format and nothing else. Texts come from run
-files, datasets and other people's results: each writer escapes what its format would obey.
+A caller makes a `Table` of texts; a writer knows only its format. Texts are untrusted (run files, datasets, others'
+results): each writer escapes what its format would interpret.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from bench.show.numbers import NONE, format_fixed, interval
 if TYPE_CHECKING:
     import rich.table
 
-#: The best and the second best of a column, a text that is code (an id or a name), and colours of a terminal.
+#: Emphasis of a cell: best and second best of a column, code (an id or a name), and terminal colours.
 Emphasis = Literal["", "best", "second", "code", "good", "bad", "gold"]
-#: How a whole row stands out; the title of those below it has no other cells.
+#: Emphasis of a whole row; a title for the rows below has no other cells.
 Style = Literal["", "bold", "dim", "title", "good", "bad", "gold"]
 _COLOURS = {"good": "green", "bad": "red", "gold": "bold green"}
 _CELL_STYLES = {**_COLOURS, "best": "bold", "second": "underline"}
@@ -32,14 +32,14 @@ _ROW_STYLES = {**_COLOURS, "bold": "bold", "dim": "dim", "title": "bold"}
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell that is more than a text.
+    """A cell with more than a text.
 
     Attributes:
         text: a name or a number.
-        mark: a sign behind it: a dagger, or numbers of notes.
-        before: a sign in front of it.
-        emphasis: how it stands out.
-        below: what stands on lines of their own where a format has room for them.
+        mark: a sign after the text: a dagger, or numbers of notes.
+        before: a sign before the text.
+        emphasis: the cell's emphasis.
+        below: further lines, in formats that have room for them.
     """
 
     text: str
@@ -50,7 +50,7 @@ class Cell:
 
     @property
     def plain(self) -> str:
-        """What it says on one line."""
+        """The cell on one line."""
         return " ".join([clean(self.before) + one_line(self.text) + one_line(self.mark), *map(one_line, self.below)])
 
 
@@ -60,7 +60,7 @@ def lines(texts: Sequence[str]) -> Cell:
 
 
 class Mean(Protocol):
-    """A mean with its 95% interval, as far as it has one."""
+    """A mean with its 95% interval, if it has one."""
 
     @property
     def mean(self) -> float: ...
@@ -71,7 +71,7 @@ class Mean(Protocol):
 
 
 def mean_cell(value: Mean | None, before: str = "") -> Cell:
-    """A mean, and its interval on the line below; a dash where there is none."""
+    """A mean with its interval on the line below; a dash if there is none."""
     if value is None:
         return Cell(NONE)
     ends = interval(value.low, value.high, "short", none="")
@@ -80,10 +80,10 @@ def mean_cell(value: Mean | None, before: str = "") -> Cell:
 
 @dataclass(frozen=True)
 class TableRow:
-    """Cells of a row; one that is shorter than the heads leaves the last columns empty.
+    """Cells of a row; missing last cells are empty.
 
     Attributes:
-        rule: whether a line parts it from the row above.
+        rule: whether a line separates it from the row above.
     """
 
     cells: tuple[Cell, ...]
@@ -96,13 +96,13 @@ class Table:
     """Heads and rows of cells.
 
     Attributes:
-        heads: names of the columns; a terminal keeps their line ends.
-        right: positions of columns that are flush right.
-        title: what it is about.
+        heads: names of the columns; terminals keep their line breaks.
+        right: positions of right-aligned columns.
+        title: the table's title.
         notes: sentences below it.
-        whole: positions of columns that a terminal does not break over lines.
-        widths: position -> the width that a column has in a terminal.
-        tight: whether columns stand close to each other there.
+        whole: positions of columns that terminals do not wrap.
+        widths: position -> width of a column in a terminal.
+        tight: whether columns are close together in a terminal.
     """
 
     heads: Sequence[str]
@@ -127,7 +127,7 @@ class Table:
         self.add(*last.cells, *cells, style=last.style, rule=last.rule)
 
     def filled(self, row: TableRow) -> list[Cell]:
-        """The cells of a row, one for each column."""
+        """The cells of a row, one per column."""
         return [*row.cells, *[Cell("")] * (len(self.heads) - len(row.cells))]
 
     def __rich__(self) -> rich.table.Table:
@@ -137,7 +137,7 @@ class Table:
 def table_of(
     heads: Sequence[str], rows: Iterable[Sequence[str | Cell]], title: str = "", notes: Sequence[str] = ()
 ) -> Table:
-    """A table whose first column is flush left and whose others are flush right."""
+    """A table with a left-aligned first column and right-aligned others."""
     table = Table(heads, right=range(1, len(heads)), title=title, notes=notes)
     for row in rows:
         table.add(*row)
@@ -154,7 +154,7 @@ def terminal(table: Table) -> rich.table.Table:
     from rich.text import Text
 
     made = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=table.tight, header_style="bold")
-    # Signs stand behind numbers, and numbers below each other.
+    # Signs follow numbers, and numbers align.
     signs = {
         i: max((len(row.cells[i].mark) for row in table.rows if i < len(row.cells)), default=0) for i in table.right
     }
@@ -179,13 +179,13 @@ def terminal(table: Table) -> rich.table.Table:
 
 
 def _head(head: str, width: int | None) -> list[str]:
-    """The lines of a head; a long one is broken at its hyphens where its column has a width."""
+    """The lines of a head; a long one is broken at its hyphens if its column has a width."""
     lines = [one_line(line) for line in head.split("\n")]
     return lines if width is None else [part for line in lines for part in textwrap.wrap(line, width)]
 
 
 def text(table: Table) -> str:
-    """Columns of equal width, whatever that comes to; for logs and notebooks."""
+    """Columns of fixed width, without a limit on the total; for logs and notebooks."""
     lines = [[clean(one_line(head)) for head in table.heads]]
     lines += [[cell.plain for cell in table.filled(row)] for row in table.rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -205,14 +205,14 @@ def text(table: Table) -> str:
 # Markdown -----------------------------------------------------------------------------------------------------------
 
 _MARKUP = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;", **{sign: "\\" + sign for sign in "\\`*|$~"}})
-#: Inside a word an underscore is one (GitHub's Markdown).
+#: An underscore inside a word is literal (GitHub's Markdown).
 _UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
-#: What would begin a heading or a list.
+#: Characters that would begin a heading or a list.
 _BEGINNING = re.compile(r"^(#{1,6}|[+-]|\d{1,9}(?=[.)]))(?=[.)]?(?:\s|$))")
 
 
 def markdown_text(words: str) -> str:
-    """A text on one line in which nothing is markup, at the beginning of a paragraph or of an item too."""
+    """A text on one line without markup, even at the beginning of a paragraph or an item."""
     return _BEGINNING.sub(lambda match: match[1] + "\\" if match[1].isdigit() else "\\" + match[1], _inline(words))
 
 
@@ -224,7 +224,7 @@ def markdown_code(words: str, in_table: bool = False) -> str:
     """A code span, in which nothing is markup, a mention or a link.
 
     The fence is longer than any run of backticks inside (CommonMark, section 6.1). In a table a `|` ends a cell even
-    inside a code span, and is written `\\|` there (GitHub's extension).
+    inside a code span, so it is written `\\|` there (GitHub's extension).
     """
     inner = one_line(words) or "(empty)"
     fence = "`" * (max((len(run) for run in re.findall("`+", inner)), default=0) + 1)
@@ -268,14 +268,14 @@ _LATEX_MARKS = {"†": r"\dagger", "‡": r"\ddagger", "≈": r"\approx"}
 
 
 def latex_text(words: str, most: int | None = None) -> str:
-    """A text that LaTeX sets as it is, and runs nothing of."""
+    """A text that LaTeX prints literally and does not execute."""
     signs = "".join(_LATEX.get(sign, sign) for sign in one_line(words, most))
-    # Two in a row would join: hyphens to a dash, quotes to one sign.
+    # Two in a row would form a ligature: hyphens a dash, quotes one sign.
     return re.sub(r"([-'])(?=\1)", r"\1{}", signs)
 
 
 def _latex_cell(cell: Cell) -> str:
-    # A dash of its own is one in LaTeX too.
+    # A dash stays a dash in LaTeX.
     said = "--" if cell.text == "-" else latex_text(cell.text)
     command = {"best": r"\textbf", "second": r"\underline"}.get(cell.emphasis)
     said = f"{command}{{{said}}}" if command and said else said
@@ -286,12 +286,12 @@ def _latex_cell(cell: Cell) -> str:
 
 
 def latex(table: Table, caption: str, comments: Sequence[str] = ()) -> str:
-    r"""A table with the lines of booktabs, made smaller where it is wider than the text.
+    r"""A booktabs table, scaled down if it is wider than the text.
 
     Args:
-        table: its title and notes are the caption's affair.
-        caption: LaTeX; `latex_text` makes it of a text.
-        comments: texts that stand in the file, and are not printed.
+        table: title and notes are left to the caption.
+        caption: LaTeX; escape texts with `latex_text`.
+        comments: texts in the file that are not printed.
     """
     columns = "".join("r" if i in table.right else "l" for i in range(len(table.heads)))
     lines = [
@@ -306,7 +306,7 @@ def latex(table: Table, caption: str, comments: Sequence[str] = ()) -> str:
         r"\midrule",
     ]
     for i, row in enumerate(table.rows):
-        # Below the heads there is a line already.
+        # Below the heads there already is a line.
         lines += [r"\midrule"] if row.rule and i else []
         if row.style == "title":
             lines.append(rf"\multicolumn{{{len(table.heads)}}}{{l}}{{\emph{{{_latex_cell(row.cells[0])}}}}} \\")
@@ -344,7 +344,7 @@ def _html_cell(cell: Cell) -> str:
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
-    """Lines of values: numbers as they are, `true` and `false`, and no text that a spreadsheet takes for a formula."""
+    """Lines of values: numbers unchanged, `true` and `false`, and no text that a spreadsheet reads as a formula."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(map(_csv_value, row) for row in rows)
     return out.getvalue()
@@ -355,7 +355,7 @@ def _csv_value(value: object) -> object:
         return "true" if value else "false"
     if not isinstance(value, str):
         return value
-    # Python 3.11 does not quote a carriage return, at which a reader would begin another row.
+    # Python 3.11 does not quote a carriage return, at which readers would begin another row.
     words = re.sub(r"\r\n?", "\n", value)
     return f"'{words}" if value[:1] in _FORMULA else words
 

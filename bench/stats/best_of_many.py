@@ -1,15 +1,14 @@
-"""The best of many variants that were tried on the same queries: a corrected test, and a mean without the choice.
+"""The best of many variants tried on the same queries: a corrected test, and a mean without selection bias.
 
-Who tries 50 variants on a test set and names the best has let chance choose, and the test of that one variant knows
-nothing of the other 49 (White 2000, "A reality check for data snooping"). A board that sees only submissions can answer
-in steps, as the ladder of Blum and Hardt (2015) does: it says that a submission is better only if it is so by a margin,
-so that many tries learn little from it. That protects the board, hides real gains below the margin, and does not say
-how sure the best is. Here the values of every stored variant are known query by query, so the test can ask directly how
-large the best of so many would be if none were better, with the dependence that these variants have: near-copies count
-as little more than one.
+Selecting the best of 50 variants on a test set lets chance choose, and the test of that one variant ignores the other
+49 (White 2000, "A reality check for data snooping"). A board that sees only submissions can answer in steps, as the
+ladder of Blum and Hardt (2015) does: it reports an improvement only above a margin, so many tries learn little from it.
+That protects the board, but hides real gains below the margin and does not say how certain the best is. Here the values
+of every stored variant are known per query, so the test can ask directly how large the best of so many would be if none
+were better, given their dependence: near-copies count as little more than one.
 
-The statistic is standardised, as Romano and Wolf (2005) and Hansen (2005) advise: in raw means, one erratic variant
-would hide what steady ones show. The step-down of Romano and Wolf is not taken, because it finds more only beyond the
+The statistic is standardised, as Romano and Wolf (2005) and Hansen (2005) advise: with raw means, one erratic variant
+would hide what steady ones show. The step-down of Romano and Wolf is not used, because it only finds more beyond the
 best.
 """
 
@@ -25,7 +24,7 @@ from bench.stats.randomisation import FLIPS, MOST_ENUMERATED, every_sign_vector,
 from bench.stats.robust_t import robust_t
 from bench.stats.units import dependence, unit_sums
 
-#: Resamples on which a variant is chosen.
+#: Number of resamples for choosing a variant.
 CHOICES = 1_000
 
 
@@ -37,24 +36,24 @@ def best_of_many(
     units: NDArray[np.int64] | None = None,
     flips: int = FLIPS,
 ) -> NDArray[np.float64]:
-    """Two-sided p-values of systems against one of them, corrected for every variant that was tried of either.
+    """Two-sided p-values of systems against one of them, corrected for every variant tried of either.
 
-    The statistic of a pair is its mean difference by the standard deviation that it has over the sign vectors. p is the
-    share of sign vectors, the same for all pairs, for which the largest statistic of any variant of the one against any
-    variant of the other is at least as far from zero as the one found (the single-step maximum of Westfall and Young
-    1993, with random signs of units as in `randomisation_test`). So where no variant differs, some variant has p < 0.05
-    in 0.05 of all cases, and p holds however one of them was chosen. Variants of one family are corrected for all of
-    the family against the same one.
+    The statistic of a pair is its mean difference divided by its standard deviation over the sign vectors. p is the
+    share of sign vectors, the same for all pairs, for which the largest statistic of any variant of one system against
+    any variant of the other is at least as far from zero as the observed one (the single-step maximum of Westfall and
+    Young 1993, with random signs of units as in `randomisation_test`). So if no variant differs, some variant has p <
+    0.05 in 5% of cases, and p is valid however one of them was selected. Variants of one family are corrected for the
+    whole family against the same one.
 
-    For one variant against one other p is that of `intervals_and_p_values`, to the last bit: of dependent queries, no p
-    is below that of Student's t with skewness taken out. Copies of a variant change nothing.
+    For one variant against one other, p is that of `intervals_and_p_values` to the last bit: with dependent queries, no
+    p is below that of Student's t corrected for skewness. Copies of a variant change nothing.
 
     Args:
         values: (queries, systems), finite.
-        families: (systems,) the family of each system, by code: variants of one family were tried for one another.
+        families: (systems,) the family of each system, by code: variants of one family were tried as alternatives.
         against: position of the system that all others are compared with.
         units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
-        flips: random sign vectors, where they are not enumerated.
+        flips: number of random sign vectors, unless all are enumerated.
 
     Returns:
         (systems,) p-values; 1 for identical values.
@@ -66,13 +65,13 @@ def best_of_many(
     table, codes = np.asarray(values, dtype=np.float64)[:, order], np.unique(families[order], return_inverse=True)[1]
     baseline = int(np.argsort(order, kind="stable")[against])
     queries, systems = table.shape
-    # All as differences from one system, in one unit: the whole numbers of a pair are differences of two of these.
+    # All as differences from one system on one scale: the whole numbers of a pair are differences of two of these.
     table = table - table[:, [baseline]]
     _, unit = as_integers(table)
     dependent = dependence(units, queries)
     whole = flipped_wholes(np.rint(table / unit.max()), dependent)
     totals = whole.sum(axis=0)
-    # Variants of the one that is compared with, and how their differences from all systems spread.
+    # Variants of the reference system, and the spread of their differences from all systems.
     family = codes[baseline]
     rivals = np.flatnonzero(codes == family).tolist()
     slack = {rival: queries if rival == baseline else 2 * queries for rival in rivals}
@@ -95,13 +94,13 @@ def best_of_many(
         for rival in rivals:
             apart = sums - sums[rival]
             np.abs(apart, out=apart)
-            # Rounding moves a sum by half a unit for each query at most, so equal sums are this near.
+            # Rounding moves a sum by at most half a unit per query, so equal sums are this close.
             apart += slack[rival]
             apart *= scales[rival][:, None]
             by_family = np.maximum.reduceat(apart, starts, axis=0)
             own = by_family[family] if rival == baseline else own
             largest = np.maximum(largest, by_family)
-        # Its own variants are compared with this one alone.
+        # The reference's own variants are compared only with it.
         largest[family] = own
         hits += [np.count_nonzero(largest[code] >= value) for code, value in zip(codes, found, strict=True)]
         vectors += len(kept)
@@ -114,11 +113,11 @@ def best_of_many(
 
 
 def _scales(differences: NDArray[np.float64], rounding: int) -> NDArray[np.float64]:
-    """(columns,) one by the standard deviation of the sums of columns over the sign vectors; 0 where all are zero.
+    """(columns,) 1 / standard deviation of the columns' sums over the sign vectors; 0 if all are zero.
 
     Args:
         differences: (units, columns) whole numbers.
-        rounding: no more than this is zero.
+        rounding: values up to this count as zero.
     """
     whole = np.where(np.abs(differences) <= rounding, 0.0, differences)
     spread = np.sqrt((whole * whole).sum(axis=0))
@@ -132,23 +131,22 @@ def mean_without_choice(
     units: NDArray[np.int64] | None = None,
     resamples: int = CHOICES,
 ) -> float:
-    """The mean to expect of the best variant on other queries than those that it was chosen by.
+    """The expected mean of the best variant on queries other than those it was chosen by.
 
-    The mean of the best is too high by what the choice took from chance. Here the best is chosen on a bootstrap
-    resample of units, and each query is counted in the resamples that its unit is not in: the leave-one-out bootstrap
-    of Efron and Tibshirani (1997). Tibshirani and Tibshirani (2009) treat the same bias of the best of a
-    cross-validation.
+    The mean of the best is too high by what the selection took from chance. Here the best is chosen on a bootstrap
+    resample of units, and each query counts in the resamples without its unit: the leave-one-out bootstrap of Efron and
+    Tibshirani (1997). Tibshirani and Tibshirani (2009) treat the same bias of the best of a cross-validation.
 
-    It estimates what choosing gives, so it lies below the mean of the best by more, the less it is clear which one is
-    the best. It has no interval of its own: that would take a bootstrap of bootstraps.
+    It estimates the outcome of choosing, so the less clear the best variant is, the further it lies below the best
+    mean. It has no interval: that would take a bootstrap of bootstraps.
 
     Args:
         variants: (queries, variants), finite; higher is better.
         units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
-        resamples: on how many a variant is chosen.
+        resamples: number of resamples for choosing a variant.
 
     Returns:
-        The mean; that of the variant, if there is one only. nan for a single unit.
+        The mean; that of the variant if there is only one. NaN for a single unit.
 
     Raises:
         ValueError: there are no queries, or units are not numbered from 0 without a gap, or not one for each query.
@@ -162,7 +160,7 @@ def mean_without_choice(
     drawn = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), size=resamples)
     # Rounded, so that the first of equals is chosen.
     chosen = np.argmax(np.round(drawn @ sums / (drawn @ sizes)[:, None], 12), axis=1)
-    # (variants, units) in how many resamples without the unit each variant was chosen.
+    # (variants, units) number of resamples without the unit in which each variant was chosen.
     votes = np.stack([(drawn[chosen == variant] == 0).sum(axis=0) for variant in range(table.shape[1])])
     out = votes.sum(axis=0)
     left = out > 0

@@ -1,4 +1,4 @@
-"""Confidence intervals of means over queries: BCa (Efron 1987), all metrics at once; of units, by robust errors."""
+"""Confidence intervals of means over queries: BCa (Efron 1987) for all metrics at once, robust errors for units."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from bench.stats.robust_t import robust_t
 from bench.stats.units import dependence, whole_sums
 
 RESAMPLES = 10_000
-#: Numbers in a block of draws: few enough to stay in a processor's cache.
+#: Numbers in a block of draws, to fit a processor's cache.
 _BLOCK = 1 << 17
 #: Samples in a block of draws from many queries.
 _SAMPLES = 64
-#: Numbers in such a block at most.
+#: Maximum numbers in such a block.
 _LARGEST_BLOCK = 1 << 21
 
 
@@ -33,27 +33,27 @@ def bca_intervals(
 ) -> NDArray[np.float64]:
     """Bias-corrected and accelerated intervals of each column's mean, resampling rows.
 
-    Every column is resampled with the same draws, as paired comparison needs.
+    Every column uses the same draws, as paired comparison needs.
 
-    Dependent queries have the interval of Student's t with cluster-robust errors and skewness taken out
-    (`bench.stats.robust_t`). In simulations on stored results (`benchmarks/units.py`) it holds the true mean more often
-    than the BCa bootstrap of units, which is too narrow where few units are large.
+    Dependent queries get the interval of Student's t with cluster-robust errors, corrected for skewness
+    (`bench.stats.robust_t`). In simulations on stored results (`benchmarks/units.py`) it contains the true mean more
+    often than the BCa bootstrap of units, which is too narrow if few units are large.
 
     With a finite span, a column in which fewer than `bench.stats.bounded.ENOUGH` units differ from the most common
-    value has the interval of `bench.stats.bounded.bounded_intervals`: resampling such a column would take for
-    impossible what the sample merely does not hold.
+    value gets the interval of `bench.stats.bounded.bounded_intervals`: resampling such a column would exclude values
+    that the sample merely lacks.
 
     Args:
         values: (queries, columns), finite.
         level: coverage, between 0 and 1.
         resamples: bootstrap samples.
         seed: the same seed gives the same intervals.
-        units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
+        units: (queries,) as from `bench.stats.units.dependence`; None for independent queries.
         span: the range of the means, such as `Span(0, 1)` for shares and `Span(-1, 1)` for their differences.
 
     Returns:
-        (columns, 2) lower and upper ends, within the span. Where nothing is known about the spread, the interval is
-        [nan, nan]: with a single unit, and without a finite span where units do not vary.
+        (columns, 2) lower and upper ends, within the span. [nan, nan] if nothing is known about the spread: with a
+        single unit, and without a finite span if units do not vary.
 
     Raises:
         ValueError: units are not as `dependence` takes them, or a value is outside the span.
@@ -69,7 +69,7 @@ def bca_intervals(
         if codes is not None:
             intervals[~few] = robust_t(values[:, ~few], codes).intervals(level)
         else:
-            # All columns, since the last bits of a sum may hang on how many there are beside it.
+            # All columns, because the last bits of a sum may depend on the number of columns.
             intervals = _query_intervals(values, level, resamples, seed)
     if few.any():
         intervals[few] = bounded_intervals(values[:, few], codes, span, level, resamples, seed)
@@ -77,7 +77,7 @@ def bca_intervals(
 
 
 def _query_intervals(values: NDArray[np.float64], level: float, resamples: int, seed: int) -> NDArray[np.float64]:
-    """BCa intervals of means of independent queries, at least two; nan where all values are equal."""
+    """BCa intervals of means of at least two independent queries; NaN if all values are equal."""
     queries, columns = values.shape
     whole, unit = as_integers(values)
     means = whole.sum(axis=0) * unit / queries
@@ -96,12 +96,12 @@ def _query_intervals(values: NDArray[np.float64], level: float, resamples: int, 
         if (whole[:, column] == whole[0, column]).all():
             intervals[column] = np.nan
             continue
-        # Rounding to the unit moves a sum by half a unit for each query at most, so equal sums are this near.
+        # Rounding to the unit moves a sum by at most half a unit per query, so equal sums are this close.
         off = sums[column] - totals[column]
         below = (np.count_nonzero(off < -queries) + np.count_nonzero(off <= queries)) / (2 * resamples)
         bias = normal.inv_cdf(min(max(below, 0.5 / resamples), 1 - 0.5 / resamples))
         shifted = [bias + (bias + tail) / (1 - acceleration[column] * (bias + tail)) for tail in tails]
-        # Rounded, since the jackknife's sums may differ in the last bits from one processor to the next.
+        # Rounded, because the jackknife's sums may differ in the last bits between processors.
         points = [round(normal.cdf(point), 12) for point in shifted]
         intervals[column] = np.quantile(sums[column] * unit[column] / queries, points)
     return intervals
@@ -110,18 +110,18 @@ def _query_intervals(values: NDArray[np.float64], level: float, resamples: int, 
 def scaled_sums(
     values: NDArray[np.float64], codes: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Sums over units as whole numbers so small that the sum of any draw of as many units is exact in float64.
+    """Sums over units as whole numbers, small enough that the sum over any draw of units is exact in float64.
 
     Args:
         values: (queries, columns).
-        codes: (queries,) units from 0 without a gap.
+        codes: (queries,) units as codes from 0 without gaps.
 
     Returns:
         (units, columns) sums in whole steps; (units,) queries of each unit; (columns,) the step.
     """
     whole, step = as_integers(values)
     sums, sizes = whole_sums(whole, codes), np.bincount(codes).astype(np.float64)
-    # A draw may hold the largest unit as often as there are units.
+    # A draw may contain the largest unit as often as there are units.
     largest = np.maximum(1.0, np.abs(sums).max(axis=0, initial=0.0) * len(sums))
     coarser = np.ldexp(1.0, np.maximum(0, np.frexp(largest)[1] - 52))
     return np.rint(sums / coarser), sizes, step * coarser
@@ -131,9 +131,9 @@ def resampled_sums(values: NDArray[np.float64], resamples: int, random: np.rando
     """Sums of rows drawn with replacement, as products with count matrices.
 
     Args:
-        values: (queries, columns), whole numbers if the sums are to be exact.
-        resamples: how many times all queries are drawn.
-        random: where the draws come from; they do not depend on where blocks end.
+        values: (queries, columns); whole numbers if the sums must be exact.
+        resamples: number of draws of all queries.
+        random: source of the draws; they do not depend on block boundaries.
 
     Returns:
         (resamples, columns).
@@ -157,10 +157,10 @@ def resampled_sums(values: NDArray[np.float64], resamples: int, random: np.rando
 def _count_blocks(
     queries: int, resamples: int, random: np.random.Generator
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """Blocks of (samples, queries) counts of many queries, each with its first sample; a block is valid until the next.
+    """Blocks of (samples, queries) counts of many queries, each with its first sample; valid until the next block.
 
-    A block holds so many samples that the product reads all values less often. While it is counted and multiplied, a
-    thread draws the next one: both let go of the interpreter.
+    A block has enough samples that the product reads all values less often. While a block is counted and multiplied, a
+    thread draws the next one: both release the interpreter lock.
     """
     step = max(1, min(_SAMPLES, _LARGEST_BLOCK // queries))
     block = np.empty((step, queries))

@@ -1,7 +1,7 @@
-"""Intervals of means of bounded values, where few units differ from the most common value.
+"""Intervals of means of bounded values, for few units that differ from the most common value. `bootstrap` calls it.
 
-A sample that is all zeros but for two says little about how often other values come, and resampling it says less: no
-resample holds a value that the sample does not. What is known is the span of a value: a share lies between 0 and 1.
+A sample of zeros with two exceptions says little about how often other values occur, and resampling it says less: no
+resample has a value that the sample lacks. But the range of a value is known: a share lies between 0 and 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bench.stats.exact import as_integers
 
-#: With so many units that differ from the most common value, the usual intervals hold (`benchmarks/units.py`).
+#: With this many units that differ from the most common value, the usual intervals hold (`benchmarks/units.py`).
 ENOUGH = 30
 
 
@@ -23,9 +23,9 @@ class Span(NamedTuple):
     """The range of a mean.
 
     Attributes:
-        low, high: the smallest and the largest mean that is possible; infinite where there is none.
-        each: whether every value lies within, too, so that the range says what a sample may lack. False for a statistic
-            of all queries together, whose values are not a sample of it.
+        low, high: the smallest and the largest possible mean; infinite if there is none.
+        each: whether every single value lies within the range too, so that the range limits what a sample may lack.
+            False for a statistic of all queries together, whose values are not a sample of it.
     """
 
     low: float = -math.inf
@@ -34,7 +34,7 @@ class Span(NamedTuple):
 
     @property
     def bounds_values(self) -> bool:
-        """Whether it is known how far from the others a value may be that a sample lacks."""
+        """Whether it is known how far from the others a missing value may be."""
         return self.each and math.isfinite(self.high - self.low)
 
     def of_differences(self) -> Span:
@@ -46,27 +46,27 @@ class Span(NamedTuple):
         return Span(-self.high, -self.low, self.each)
 
     def clip(self, ends: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Numbers, moved into the range."""
+        """Numbers clipped to the range."""
         return np.clip(ends, self.low, self.high)
 
     def check(self, values: NDArray[np.float64]) -> None:
-        """Raise `ValueError` if a value lies outside, but for rounding."""
+        """Raise `ValueError` if a value lies outside the range by more than rounding."""
         if self.each and values.size and not self.low - 1e-9 <= values.min() <= values.max() <= self.high + 1e-9:
             raise ValueError(f"values must lie between {self.low:g} and {self.high:g}")
 
     def binds(self, values: NDArray[np.float64], codes: NDArray[np.int64] | None) -> NDArray[np.bool_]:
-        """(columns,) which have bounds by the range: those in which few units differ."""
+        """(columns,) which get bounds from the range: those in which few units differ."""
         if not self.bounds_values:
             return np.zeros(values.shape[1], dtype=bool)
         return few_differ(values, codes)
 
 
-#: Of a share, and where nothing is known of a value.
+#: The range of a share, and the range of a value that is unknown.
 SHARE, ANY = Span(0.0, 1.0), Span()
 
 
 def few_differ(values: NDArray[np.float64], codes: NDArray[np.int64] | None) -> NDArray[np.bool_]:
-    """(columns,) where fewer than `ENOUGH` units differ from the most common value.
+    """(columns,) whether fewer than `ENOUGH` units differ from the most common value.
 
     Args:
         values: (queries, columns), at least one query.
@@ -89,29 +89,28 @@ def bounded_intervals(
 ) -> NDArray[np.float64]:
     """Intervals of the means of values within a span (Learned-Miller and Thomas 2020).
 
-    The lower end is the quantile at (1 - level) / 2 of the Bayesian bootstrap (Rubin 1981) of the values and one more
+    The lower end is the quantile at (1 - level) / 2 of the Bayesian bootstrap (Rubin 1981) of the values plus one value
     at the lower end of the span; the upper end is the mirror image. For zeros and ones it is the exact interval of
-    Clopper and Pearson (1934), up to the error of finitely many resamples: n values of 0 have the upper end
-    1 - ((1 - level) / 2)^(1/n). Learned-Miller and Thomas conjecture that it holds the mean at least as often as it
+    Clopper and Pearson (1934), up to the error of finitely many resamples: n values of 0 have the upper end 1 - ((1 -
+    level) / 2)^(1/n). Learned-Miller and Thomas conjecture that it contains the mean at least as often as its level
     says, for all distributions on the span.
 
-    A unit counts as a value whose weight is its number of queries. The one at the end of the span has
-    n / `effective_units` queries, so that units without any other value have the interval of as many independent
-    queries as they are worth.
+    A unit counts as a value with its number of queries as weight. The added value has the weight n / `effective_units`,
+    so units without any other value get the interval of the equivalent number of independent queries.
 
     Args:
         values: (queries, columns) within the span, at least one query.
         codes: (queries,) units from 0 without a gap; None for independent queries.
-        span: the smallest and the largest value that is possible; finite.
+        span: the smallest and the largest possible value; finite.
         level: coverage, between 0 and 1.
         resamples: weightings of the values.
         seed: the same seed gives the same intervals.
 
     Returns:
-        (columns, 2) lower and upper ends, within the span; the same bits in any order of the queries, and the same with
-        their signs changed for values with their signs changed.
+        (columns, 2) lower and upper ends, within the span; the same bits in any order of the queries, and mirrored for
+        values with changed signs.
     """
-    # Metrics often agree on every query, as recall and hit do where each query has one gold tool.
+    # Metrics often agree on every query, as recall and hit do if each query has one gold tool.
     distinct, twins = np.unique(values, axis=1, return_inverse=True)
     intervals = np.empty((distinct.shape[1], 2))
     tail = (1 - level) / 2
@@ -122,7 +121,7 @@ def bounded_intervals(
         ends = min(_quantile(low, tail), mean), max(_quantile(high, 1 - tail), mean)
         if symmetric[column]:
             ends = (ends[0] - ends[1]) / 2, (ends[1] - ends[0]) / 2
-        # Rounded, since logarithms may differ in the last bits from one processor to the next.
+        # Rounded, because logarithms may differ in the last bits between processors.
         intervals[column] = sorted(round(sign * end, 12) for end in ends)
     return span.clip(intervals[twins.reshape(-1)])
 
@@ -130,7 +129,7 @@ def bounded_intervals(
 def bounded_p_values(
     values: NDArray[np.float64], codes: NDArray[np.int64] | None, span: Span, resamples: int, seed: int
 ) -> NDArray[np.float64]:
-    """(columns,) two-sided p-values of a mean of zero: 1 less the level at which `bounded_intervals` reach it.
+    """(columns,) two-sided p-values of a mean of zero: 1 minus the level at which `bounded_intervals` reach it.
 
     Args:
         values, codes, span, resamples, seed: as of `bounded_intervals`.
@@ -145,15 +144,15 @@ def bounded_p_values(
 def _draws(
     values: NDArray[np.float64], codes: NDArray[np.int64] | None, span: Span, resamples: int, seed: int
 ) -> Iterator[tuple[float, float, NDArray[np.float64], NDArray[np.float64]]]:
-    """The mean of each column, the sign that makes it positive, and its (resamples,) draws with one value more.
+    """The mean of each column, the sign that makes it positive, and its (resamples,) draws with one added value.
 
-    The one more is at the lower end of the span, and at the upper end. Mean and draws are those with that sign.
+    The added value is at the lower end of the span, and at the upper end. Mean and draws have that sign.
     """
     queries = len(values)
     unit_codes = np.arange(queries) if codes is None else codes
     sizes = np.bincount(unit_codes).astype(np.float64)
     random = np.random.default_rng(seed)
-    # Drawn as they are needed, and shared by the columns.
+    # Drawn on demand and shared by the columns.
     weights = [random.standard_exponential(resamples)]
     extra = weights[0] * float((sizes * sizes).sum() / queries)
     gammas: dict[float, NDArray[np.float64]] = {}
@@ -174,8 +173,8 @@ def _draws(
             total += sizes[unit] * weights[place]
         rest = np.delete(sizes, rare_units)
         if len(rest):
-            # The units of the most common value count by their sum alone, which is a gamma variable for units of one
-            # size, and nearly so for others (Satterthwaite 1946).
+            # The units with the most common value enter only by their sum, which is a gamma variable for units of one
+            # size, and approximately one for others (Satterthwaite 1946).
             shape = float(rest.sum()) ** 2 / float((rest * rest).sum())
             if shape not in gammas:
                 gammas[shape] = np.random.default_rng((seed, 1)).standard_gamma(shape, resamples)
@@ -208,7 +207,7 @@ def _quantile(values: NDArray[np.float64], share: float) -> float:
 
 
 def _rare(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """(queries, columns) where a value is not the most common one of its column (the smallest of equals)."""
+    """(queries, columns) whether a value differs from the most common one of its column (the smallest of equals)."""
     whole, _ = as_integers(values)
     rare = np.empty(values.shape, dtype=bool)
     for column in range(values.shape[1]):

@@ -1,7 +1,7 @@
-"""Classical paired tests (t-test, Wilcoxon), defined for every input.
+"""Classical paired tests (t-test, Wilcoxon), defined for every input. `bench compare --details` prints them.
 
-The formulas are those of `scipy.stats`, and the tests hold every p-value against it; it takes as long to import as all
-else that a comparison does.
+The formulas are those of `scipy.stats`, and tests compare every p-value with it; importing it takes as long as
+everything else in a comparison.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from bench.stats.distributions import student_tails
 from bench.stats.exact import as_integers
 from bench.stats.units import dependence, robust_mean, unit_sums
 
-#: Differences whose sign vectors are all enumerated, as by scipy.
+#: Up to this many differences, all sign vectors are enumerated, as by scipy.
 _FEW = 13
-#: Differences up to which the distribution of the rank sum is counted out where none are of the same size, as by scipy.
+#: Up to this many differences without ties, the distribution of the rank sum is exact, as by scipy.
 _COUNTED = 50
 
 
 def paired_t(differences: NDArray[np.float64], units: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-    """Two-sided p-values of the paired t test (Student 1908) of a zero mean, as `scipy.stats.ttest_1samp` has them.
+    """Two-sided p-values of the paired t test (Student 1908) of a zero mean, as from `scipy.stats.ttest_1samp`.
 
     With units, t is the mean divided by its CR2 standard error, with Satterthwaite's degrees of freedom
     (`bench.stats.units.robust_mean`), which is Student's test where each unit is one query.
 
     Args:
-        differences: (queries, columns) first - second, finite. Those that are zero but for rounding (far below 1e-12)
-            are zero, and those that lie within 1e-12 of the column's largest are the same.
+        differences: (queries, columns) first - second, finite. Differences that are zero up to rounding (far below
+            1e-12) are zero, and those within 1e-12 of the column's largest are equal.
         units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
 
     Returns:
-        (columns,) p-values, never NaN: 1 for identical systems and for a single unit, which say nothing; 0 where all
-        differences, or the means of all units, are the same and not zero, since t is then infinite. That is what the
-        formula says, not a proof: of two queries, the randomisation test makes 0.5.
+        (columns,) p-values, never NaN: 1 for identical systems and for a single unit; 0 if all differences, or the
+        means of all units, are equal and not zero, because t is then infinite. This follows the formula and is no
+        proof: for two queries, the randomisation test gives 0.5.
 
     Raises:
         ValueError: there are no queries, a value is not finite, or units are not as `dependence` takes them.
@@ -59,14 +59,14 @@ def paired_t(differences: NDArray[np.float64], units: NDArray[np.int64] | None =
 
 
 def wilcoxon(differences: NDArray[np.float64], units: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-    """Two-sided p-values of the signed-rank test (Wilcoxon 1945), as `scipy.stats.wilcoxon` has them.
+    """Two-sided p-values of the signed-rank test (Wilcoxon 1945), as from `scipy.stats.wilcoxon`.
 
     Its hypothesis is that differences are symmetric about zero, not that their mean is zero. Queries without a
-    difference are left out. Where at most 50 differences remain and no two are of the same size it is exact, and where
-    at most 13 remain; otherwise it is approximated by the normal distribution, with the correction for ties.
+    difference are left out. It is exact for at most 50 differences without ties, and for at most 13; otherwise it uses
+    the normal approximation with the correction for ties.
 
-    With units, the test is that of the mean differences of units. Each unit counts the same, whatever its number of
-    queries, so the hypothesis is about units: the mean over queries can differ from zero where that over units is zero.
+    With units, the test is on the mean differences of units. Each unit counts the same, whatever its number of queries,
+    so the hypothesis is about units: the mean over queries can differ from zero although that over units is zero.
 
     Args:
         differences: (queries, columns) first - second, finite. Sizes that differ by less than 1e-12 of the column's
@@ -74,14 +74,14 @@ def wilcoxon(differences: NDArray[np.float64], units: NDArray[np.int64] | None =
         units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
 
     Returns:
-        (columns,) p-values, never NaN: 1 for identical systems and where a single query or unit differs. Errors are
-        those of `paired_t`.
+        (columns,) p-values, never NaN: 1 for identical systems, and if only one query or unit differs. Errors are those
+        of `paired_t`.
     """
     values = check_differences(differences)
     codes = dependence(units, len(values))
     if codes is not None:
         sums, sizes = unit_sums(values, codes)
-        # A unit whose differences cancel but for rounding has none.
+        # A unit whose differences cancel up to rounding has no difference.
         sums[np.abs(sums) <= 1e-12 * np.abs(values).max(axis=0)] = 0.0
         values = sums / sizes[:, None]
     whole, _ = as_integers(values)
@@ -96,7 +96,7 @@ def wilcoxon(differences: NDArray[np.float64], units: NDArray[np.int64] | None =
 
 
 def tied_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(values,) ranks from 1, for the smallest; equal values share the mean of their ranks."""
+    """(values,) ranks from 1 for the smallest; equal values share the mean of their ranks."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     means: NDArray[np.float64] = (last - (counts - 1) / 2)[places.reshape(-1)]
@@ -105,16 +105,16 @@ def tied_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _enumerate_p(differences: NDArray[np.float64]) -> float:
     """The p-value of the signed-rank test over all sign vectors of a few differences; ties share their rank."""
-    # Shared ranks are halves: twice the rank is a whole number, and sums are exact.
+    # Shared ranks are halves: twice the rank is a whole number, so sums are exact.
     doubled = np.rint(2 * tied_ranks(np.abs(differences))).astype(np.int64)
     vectors = (np.arange(1 << len(doubled))[:, None] >> np.arange(len(doubled))) & 1
-    # The rank sum of one sign less that of the other.
+    # The rank sum of one sign minus that of the other.
     observed = 2 * int(doubled[differences > 0].sum()) - int(doubled.sum())
     return float(np.mean(np.abs(2 * (vectors @ doubled) - doubled.sum()) >= abs(observed)))
 
 
 def _signed_rank(differences: NDArray[np.float64]) -> float:
-    """The p-value of the signed-rank test of differences that are not zero."""
+    """The p-value of the signed-rank test of non-zero differences."""
     count, sizes = len(differences), np.abs(differences)
     _, ties = np.unique(sizes, return_counts=True)
     positive = float(tied_ranks(sizes)[differences > 0].sum())
@@ -137,12 +137,12 @@ def _two_sided(statistics: NDArray[np.float64], freedom: float | NDArray[np.floa
 
 
 def _robust_t(values: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(columns,) p-values of the t test with a standard error that holds for dependent queries."""
+    """(columns,) p-values of the t test with a standard error that is valid for dependent queries."""
     p = np.ones(values.shape[1])
     if not codes.any():
         return p
     means, errors, freedom = robust_mean(values, codes)
-    # Noise around zero, or differences that cancel but for rounding, have a mean of zero.
+    # Noise around zero, or differences that cancel up to rounding, have a mean of zero.
     some = (np.abs(means) > 1e-12 * np.abs(values).max(axis=0)) & as_integers(values)[0].any(axis=0)
     p[some & (errors == 0)] = 0.0
     tested = some & (errors > 0)
@@ -151,7 +151,7 @@ def _robust_t(values: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[
 
 
 def check_differences(differences: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The table; raises `ValueError` unless it is one of finite numbers, with a row for each query."""
+    """The table; raises `ValueError` unless it consists of finite numbers, with a row per query."""
     values = np.asarray(differences, dtype=np.float64)
     if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
         raise ValueError("differences must be a table of finite numbers, one row for each query")

@@ -1,17 +1,17 @@
-"""Intervals of mean differences that agree with their test.
+"""Intervals of mean differences that agree with their test. All comparisons use them.
 
 The test is the paired randomisation test (`bench.stats.randomisation`). A shift δ of all differences is in the interval
 if the test does not reject it: if, with the sums of units S_g - n_g δ, at least the share 1 - level of the sign vectors
-is as extreme as the one found. A sign vector is so for every δ between the mean over the units whose sign
-it keeps and the mean over those whose sign it changes. So the ends of the interval are quantiles of these means of
-random halves, the typical values of Hartigan (1969): no search, and to the last flip what the test says.
+is as extreme as the observed one. A sign vector is as extreme for every δ between the mean over the units whose sign it
+keeps and the mean over those whose sign it changes. So the ends of the interval are quantiles of these means of random
+halves, the typical values of Hartigan (1969): no search is needed, and the interval agrees with the test exactly.
 
-Where the test alone is known to be off, the interval is that of a second look as well, whichever reaches farther:
+Where the test alone is known to be inaccurate, the interval is extended to that of a second method:
 
-- dependent queries: Student's t with skewness taken out (`bench.stats.robust_t`);
-- few units that differ, and a known span: `bench.stats.bounded`, for what the sample does not hold.
+- dependent queries: Student's t corrected for skewness (`bench.stats.robust_t`);
+- few units that differ, and a known span: `bench.stats.bounded`, for values that the sample lacks.
 
-The p-values of both count, too (`second_looks`).
+The p-values of both count too (`second_looks`).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from bench.stats.randomisation import FLIPS, MOST_ENUMERATED, every_sign_vector,
 from bench.stats.robust_t import robust_t
 from bench.stats.units import dependence, whole_sums
 
-#: Columns whose halves are held at once: the memory of an interval does not grow with their number.
+#: Columns whose halves are in memory at once, which bounds the memory of an interval.
 _COLUMNS = 32
-#: Dependent queries: with fewer degrees of freedom, the units that differ are too few for Student's t alone.
+#: With fewer degrees of freedom, dependent queries have too few units that differ for Student's t alone.
 _FEWEST_DEGREES = 10
-#: To which the ends of intervals are rounded.
+#: Decimals of the ends of intervals.
 _DECIMALS = 12
 
 
@@ -46,8 +46,7 @@ def intervals_and_p_values(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Intervals of the mean of each column of paired differences, and two-sided p-values of a mean of zero.
 
-    An interval holds zero just where p is at least 1 - level. p is that of the randomisation test and of
-    `second_looks`.
+    An interval contains zero exactly if p is at least 1 - level. p combines the randomisation test and `second_looks`.
 
     Args:
         differences: (queries, columns), finite.
@@ -57,8 +56,8 @@ def intervals_and_p_values(
         flips: random sign vectors, where they are not enumerated.
 
     Returns:
-        (columns, 2) lower and upper ends, within the span; infinite where so few units say nothing at this level, and
-        nan where nothing is known of the spread. (columns,) p-values.
+        (columns, 2) lower and upper ends, within the span; infinite if there are too few units for this level, and NaN
+        if nothing is known about the spread. (columns,) p-values.
 
     Raises:
         ValueError: units are not as `dependence` takes them, or a value is outside the span.
@@ -85,11 +84,11 @@ def pair_intervals(
     Args:
         values: (queries, systems), finite.
         first, second: (pairs,) columns.
-        p: (pairs,) as of `intervals_and_p_values`.
+        p: (pairs,) as from `intervals_and_p_values`.
         level, units, span: as of `intervals_and_p_values`.
 
     Returns:
-        (pairs, 2) lower and upper ends of first less second.
+        (pairs, 2) lower and upper ends of first minus second.
     """
     differences = values[:, first] - values[:, second]
     span.check(differences)
@@ -104,15 +103,15 @@ def second_looks(
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
 ) -> NDArray[np.float64]:
-    """p-values of the randomisation test, and larger ones where it alone is known to be off.
+    """p-values of the randomisation test, or larger ones where it alone is known to be inaccurate.
 
-    Of dependent queries none is below that of Student's t. Where few units differ and bounds by the span hold zero, the
-    p-value of these bounds takes the place of one below `LEVEL`: signs of differences are as likely to change only if
-    these are symmetric, and a sample of many small gains that lacks the rare large loss looks certain to the test. The
-    bounds allow for that loss.
+    For dependent queries none is below that of Student's t. If few units differ and bounds from the span contain zero,
+    the p-value of these bounds replaces one below `LEVEL`: signs are only exchangeable if differences are symmetric, so
+    a sample of many small gains that lacks the rare large loss looks certain to the test. The bounds allow for that
+    loss.
 
     Args:
-        p: (columns,) of the randomisation test of `differences`.
+        p: (columns,) from the randomisation test of `differences`.
         differences, units, span: as of `intervals_and_p_values`.
     """
     codes = dependence(units, len(differences))
@@ -130,7 +129,7 @@ def second_looks(
 def _bound_columns(
     values: NDArray[np.float64], freedom: NDArray[np.float64] | None, codes: NDArray[np.int64] | None, span: Span
 ) -> NDArray[np.bool_]:
-    """(columns,) of which the span counts: few units differ, and of dependent queries too few for Student's t alone."""
+    """(columns,) whether the span counts: few units differ, for dependent queries too few for Student's t alone."""
     few = span.binds(values, codes)
     return few if freedom is None else few & (freedom < _FEWEST_DEGREES)
 
@@ -143,16 +142,16 @@ def _complete(
     codes: NDArray[np.int64] | None,
     span: Span,
 ) -> NDArray[np.float64]:
-    """The shifts that the randomisation test leaves open, and what the second looks add to them."""
+    """The shifts that the randomisation test does not reject, extended by the second methods."""
     if len(values) < 2 or (codes is not None and not codes.any()):
-        # Of the spread of a single unit nothing is known.
+        # The spread of a single unit is unknown.
         return np.full((values.shape[1], 2), np.nan)
     intervals, freedom = shifts, None
     if codes is not None:
         statistics = robust_t(values, codes)
         intervals, freedom = hold_both(intervals, statistics.intervals(level)), statistics.freedom
     few = _bound_columns(values, freedom, codes, span)
-    # Units that do not vary say nothing of how far the mean may move.
+    # Units that do not vary say nothing about how far the mean may move.
     intervals[intervals[:, 0] == intervals[:, 1]] = np.nan
     if few.any():
         bounds = bounded_intervals(values[:, few], codes, span, level, RESAMPLES, seed=0)
@@ -161,15 +160,15 @@ def _complete(
 
 
 def hold_both(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(columns, 2) the smallest intervals that hold both of two; the other one where one is nan."""
+    """(columns, 2) the smallest intervals that contain both; the other one if one is NaN."""
     return np.column_stack([np.fmin(one[:, 0], other[:, 0]), np.fmax(one[:, 1], other[:, 1])])
 
 
 def agree(intervals: NDArray[np.float64], found: NDArray[np.bool_], means: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(columns, 2) intervals that end short of zero, by the step of rounding, just where a difference was found.
+    """(columns, 2) intervals that end just short of zero, by the step of rounding, exactly if a difference was found.
 
-    They do so on their own but for bounds by the span, and for sign vectors that are enumerated by the test and random
-    for the interval, where p is within their noise of the level.
+    They do so without help, except for bounds from the span, and if the test enumerates sign vectors that the interval
+    samples and p is within their noise of the level.
     """
     low, high = intervals.T
     step = 10.0**-_DECIMALS
@@ -192,17 +191,17 @@ def sign_flip_intervals(
 ) -> NDArray[np.float64]:
     """The shifts of each column, or of differences of pairs of columns, that the randomisation test does not reject.
 
-    Arguments as `intervals_and_p_values`; flips are the random sign vectors where they are not enumerated.
+    Arguments as in `intervals_and_p_values`; flips is the number of random sign vectors, unless all are enumerated.
 
     Returns:
-        (columns, 2) lower and upper ends, rounded to 12 decimals; infinite where no shift is rejected, as with fewer
-        than six units at level 0.95.
+        (columns, 2) lower and upper ends, rounded to 12 decimals; infinite if no shift is rejected, as with fewer than
+        six units at level 0.95.
     """
     values = np.asarray(differences, dtype=np.float64)
     codes = dependence(units, len(values))
     whole, unit = as_integers(values)
     if pairs is not None:
-        # One unit for all systems, since their sums are subtracted.
+        # One scale for all systems, because their sums are subtracted.
         unit = np.full(len(unit), unit.max())
         whole = np.rint(values / unit)
     sizes = np.ones(len(values))
@@ -211,7 +210,7 @@ def sign_flip_intervals(
     first, second = (np.arange(values.shape[1]), None) if pairs is None else pairs
     enumerated = len(whole) <= MOST_ENUMERATED
     vectors = 1 << len(whole) if enumerated else flips
-    # p < 1 - level where fewer sign vectors than this are as extreme; p counts the one found besides random ones.
+    # p < 1 - level if fewer sign vectors than this are as extreme; p counts the observed one besides random ones.
     most = (1 - level) * vectors if enumerated else (1 - level) * (1 + vectors) - 1
     place = math.ceil(round(most, 9))
     intervals = np.empty((len(first), 2))
@@ -235,15 +234,15 @@ def _typical_values(
     Args:
         sums: (units, systems) whole numbers.
         sizes: (units,) queries.
-        vectors: how many sign vectors.
-        enumerated: whether these are all.
-        place: from 1; none is rejected below.
-        columns: of `sums`; those that are subtracted from them, if any.
+        vectors: number of sign vectors.
+        enumerated: whether these are all sign vectors.
+        place: from 1; below, nothing is rejected.
+        columns: columns of `sums`, and those to subtract from them, if any.
     """
     first, second = columns
     if place < 1:
         return np.tile([-np.inf, np.inf], (len(first), 1))
-    # Of the systems that these columns need.
+    # Only the systems that these columns need.
     needed, positions = np.unique(first if second is None else np.concatenate([first, second]), return_inverse=True)
     own, others = positions[: len(first)], positions[len(first) :]
     both = np.column_stack([sums[:, needed], sizes])
@@ -260,7 +259,7 @@ def _typical_values(
         with np.errstate(invalid="ignore", divide="ignore"):
             one /= halves[-1]
             other /= rest[-1]
-        # All signs alike say nothing of any shift: the test counts them for all.
+        # All signs alike say nothing about any shift: the test counts them for all.
         whole = (~kept.any(axis=1)) | kept.all(axis=1)
         one[:, whole], other[:, whole] = -np.inf, np.inf
         end = start + len(kept)

@@ -1,6 +1,6 @@
 """Student's t distribution, for arrays of degrees of freedom that need not be whole.
 
-`scipy.special` has it, too; its import takes a fifth of the time of `bench compare`.
+`scipy.special` has it too, but its import takes a fifth of the time of `bench compare`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 #: Bernoulli numbers B₂, B₄, ..., B₁₀.
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66)
-#: From this argument on, the terms after those numbers are too small to count.
+#: From this argument on, the terms after these numbers are negligible.
 _LARGE = 40
-#: Steps of a continued fraction, and of Newton's method, at most; a few tens and a few are taken.
+#: Maximum steps of a continued fraction and of Newton's method; a few tens and a few are usual.
 _MOST_TERMS, _MOST_STEPS = 1000, 100
 
 
 def student_tails(t: ArrayLike, freedom: ArrayLike) -> NDArray[np.float64]:
-    """The probabilities that a variable of Student's t distribution is larger than t.
+    """The probabilities that a variable of Student's t distribution exceeds t.
 
     I_x(ν/2, 1/2) / 2 at x = ν / (ν + t²), where I is the regularised incomplete beta function.
 
@@ -38,8 +38,7 @@ def student_tails(t: ArrayLike, freedom: ArrayLike) -> NDArray[np.float64]:
 def student_quantiles(tail: float, freedom: ArrayLike) -> NDArray[np.float64]:
     """The t that a variable of Student's t distribution exceeds with the probability `tail`.
 
-    The logarithm of the tail is a concave function of log t, so Newton's method comes to the quantile from wherever it
-    starts.
+    The logarithm of the tail is a concave function of log t, so Newton's method converges from any start.
 
     Args:
         tail: above 0, below 0.5.
@@ -50,7 +49,7 @@ def student_quantiles(tail: float, freedom: ArrayLike) -> NDArray[np.float64]:
     """
     degrees = np.atleast_1d(np.asarray(freedom, np.float64))
     z = -NormalDist().inv_cdf(tail)
-    # The expansion of Cornish and Fisher in 1/ν is near enough for two or three steps.
+    # The expansion of Cornish and Fisher in 1/ν is close enough for two or three steps.
     terms = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
     t = sum((term / degrees**power for power, term in enumerate(terms)), np.zeros(len(degrees)))
     t = np.maximum(t, z)
@@ -101,7 +100,7 @@ def _beta_fractions(
         below = 1 / (denominators + numerators * below)
         above = denominators + numerators / above
         steps = above * below
-        # A number is the same whatever is beside it: each ends where its own factors have come to 1.
+        # A number must not depend on its neighbours: each stops when its own factors have converged to 1.
         values = np.where(open_ends, values * steps, values)
         open_ends &= np.abs(steps - 1) > 1e-16
         if not open_ends.any():

@@ -12,18 +12,18 @@ from bench.stats.noninferiority import LEVEL
 
 
 def friedman(scores: NDArray[np.float64]) -> float:
-    """p of the hypothesis that all systems are alike: that every order of them is as likely within a block.
+    """p-value of the hypothesis that all systems are alike: every order of them is equally likely within a block.
 
-    Friedman's chi-square with the correction for ties, as `scipy.stats.friedmanchisquare` has it, an approximation
-    that wants some ten blocks (Demšar 2006). Two systems are compared by the exact sign test, which is what Friedman's
-    becomes.
+    Friedman's chi-square with the correction for ties, as in `scipy.stats.friedmanchisquare`: an approximation that
+    needs some ten blocks (Demšar 2006). Two systems are compared by the exact sign test, to which Friedman's test
+    reduces.
 
     Args:
         scores: (blocks, systems), finite; a block is a dataset, or a query. Higher is better.
 
     Returns:
-        Between 0 and 1, never NaN: 1 for a single system and for a single block, which say nothing, and where the
-        systems share their rank in every block.
+        Between 0 and 1, never NaN: 1 for a single system, for a single block, and if the systems share their rank
+            in every block.
 
     Raises:
         ValueError: there are no blocks or no systems, or a score is not finite.
@@ -45,9 +45,9 @@ def friedman(scores: NDArray[np.float64]) -> float:
 
 
 def average_ranks(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean over blocks of each system's rank in a block: 1 is best, and systems of the same score share their ranks.
+    """Mean over blocks of each system's rank in a block: 1 is best, and systems with equal scores share their ranks.
 
-    Args and errors as of `friedman`; scores that differ by less than 1e-12 of the largest are the same.
+    Args and errors as in `friedman`; scores that differ by less than 1e-12 of the largest are equal.
 
     Returns:
         (systems,) between 1 and the number of systems; their mean is (systems + 1) / 2.
@@ -57,7 +57,7 @@ def average_ranks(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def nemenyi_difference(systems: int, blocks: int, level: float = LEVEL) -> float:
-    """The critical difference of average ranks: two systems farther apart can be told apart (Nemenyi 1963).
+    """The critical difference of average ranks: systems farther apart differ significantly (Nemenyi 1963).
 
     CD = q √(k (k + 1) / (6 N)) for k systems and N blocks, where q is the studentised range's quantile at 1 - level
     for k groups and infinitely many degrees of freedom, divided by √2 (Demšar 2006, table 5).
@@ -68,7 +68,7 @@ def nemenyi_difference(systems: int, blocks: int, level: float = LEVEL) -> float
         level: family-wise error rate over all pairs, between 0 and 1.
 
     Raises:
-        ValueError: there are fewer systems or blocks, or the level is outside.
+        ValueError: there are fewer systems or blocks, or the level is out of range.
     """
     from scipy.stats import studentized_range
 

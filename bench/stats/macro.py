@@ -1,4 +1,4 @@
-"""Macro means over datasets: their intervals, of these datasets and of others of the kind."""
+"""Macro means over datasets, with intervals for these datasets and for other datasets of their kind."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from bench.stats.differences import intervals_and_p_values
 from bench.stats.exact import as_integers
 from bench.stats.units import dependence
 
-#: Fewer sources say too little of other datasets: the 95% intervals of two hold the mean of all in 78% of simulated
-#: cases, those of three in 90%, those of five in 95% (`benchmarks/calibration.py`).
+#: Fewer sources say too little about other datasets: 95% intervals from two contain the mean of all in 78% of simulated
+#: cases, from three in 90%, from five in 95% (`benchmarks/calibration.py`).
 FEWEST_SOURCES = 5
 
 
@@ -28,18 +28,18 @@ def macro_intervals(
     sources: Sequence[str] | None = None,
     span: Span = ANY,
 ) -> NDArray[np.float64]:
-    """Means of datasets' means with intervals for other datasets of the kind.
+    """Means of datasets' means, with intervals for other datasets of the kind.
 
-    An interval is the hull of two. The first is that of a two-level bootstrap (Davison, Hinkley 1997, 3.8): each
-    resample draws as many sources as there are, with replacement, and for each one drawn the queries of its datasets,
-    with replacement; a source that is drawn twice has two draws of queries. G sources show but (G - 1) / G of the
-    variance between them, and percentiles take their number for infinite: those at Φ(±√(G / (G - 1)) t) are taken in
-    their place, with the quantile t of Student's distribution with G - 1 degrees of freedom (the expanded percentile
-    interval of Hesterberg 2015). The second is that of `these_intervals`, so that no interval says more of other
-    datasets than is known of these: values that are all equal on every dataset do not vary in any resample.
+    An interval is the hull of two. The first comes from a two-level bootstrap (Davison, Hinkley 1997, 3.8): each
+    resample draws as many sources as there are, with replacement, and for each drawn source the queries of its
+    datasets, with replacement; a source that is drawn twice has two draws of queries. G sources show only (G - 1) / G
+    of the variance between them, and percentiles treat their number as infinite, so percentiles at Φ(±√(G / (G - 1)) t)
+    are used instead, where t is the quantile of Student's distribution with G - 1 degrees of freedom (the expanded
+    percentile interval of Hesterberg 2015). The second is that of `these_intervals`, so no interval is narrower for
+    other datasets than for these: values that are all equal on every dataset do not vary in any resample.
 
-    With fewer than `FEWEST_SOURCES` sources, the interval is too narrow all the same. A single source says nothing
-    about others: it has the interval of `these_intervals`, which of a single dataset is its own.
+    With fewer than `FEWEST_SOURCES` sources, the interval is still too narrow. A single source says nothing about
+    others: it has the interval of `these_intervals`, which for a single dataset is its own.
 
     The systems share all draws. With units, those of a dataset are resampled instead of its queries. Sums are whole
     numbers, so the same inputs give the same intervals to the last bit.
@@ -48,9 +48,9 @@ def macro_intervals(
         values: for each dataset, (its queries, systems) finite; the same systems everywhere.
         level: between 0 and 1.
         resamples: bootstrap samples.
-        units: for each dataset, (its queries,) as of `bench.stats.units.dependence`; None if all are independent.
-        sources: for each dataset, the name of its source. Datasets of one source, such as splits of one benchmark, are
-            drawn together, and the mean is that over sources of the mean over a source's datasets, so that a source
+        units: for each dataset, (its queries,) as from `bench.stats.units.dependence`; None if all are independent.
+        sources: for each dataset, the name of its source. Datasets of one source, such as splits of one benchmark,
+            are drawn together, and the mean is that over sources of the mean over a source's datasets, so that a source
             does not count more for having many. None if each dataset is a source of its own.
         span: the range of the means.
 
@@ -59,7 +59,7 @@ def macro_intervals(
 
     Raises:
         ValueError: there are no datasets, one has no queries, systems differ, a value is not finite or outside the
-            span, the level is outside, or units or sources are not as they are asked for.
+            span, the level is out of range, or units or sources are invalid.
     """
     intervals = these_intervals(values, level, resamples, units, sources, span)
     parts = [np.asarray(part, dtype=np.float64) for part in values]
@@ -69,11 +69,11 @@ def macro_intervals(
         return intervals
     codes = [dependence(None if units is None else units[place], len(part)) for place, part in enumerate(parts)]
     random = np.random.default_rng(0)
-    # How often each resample draws each source; the order in which it does makes no difference to a mean.
+    # How often each resample draws each source; the order of draws does not affect a mean.
     drawn = random.multinomial(resamples * [count], np.full(count, 1 / count))
     samples = np.zeros((resamples, len(intervals)))
     for places, times in zip(members, drawn.T, strict=True):
-        # Means of the same resample are together.
+        # Keep means of the same resample together.
         rows = np.repeat(np.arange(resamples), times)
         for place in places:
             resampled = _resampled_means(parts[place], codes[place], len(rows), random)
@@ -89,12 +89,11 @@ def these_intervals(
     sources: Sequence[str] | None = None,
     span: Span = ANY,
 ) -> NDArray[np.float64]:
-    """Means of datasets' means with intervals for these very datasets, of whose queries there could be others.
+    """Means of datasets' means, with intervals for these datasets with other queries.
 
-    Each dataset has its own interval, as of `bench.stats.bootstrap.bca_intervals`; `combined_intervals` makes one of
-    them.
+    Each dataset has its own interval, as from `bench.stats.bootstrap.bca_intervals`; `combined_intervals` merges them.
 
-    Args, returns and errors as of `macro_intervals`.
+    Args, returns and errors as in `macro_intervals`.
     """
     parts = [np.asarray(part, dtype=np.float64) for part in values]
     if not parts or any(part.ndim != 2 or not len(part) or not np.isfinite(part).all() for part in parts):
@@ -118,11 +117,12 @@ def lead_intervals(
     sources: Sequence[str],
     span: Span,
 ) -> NDArray[np.float64]:
-    """What the first system's macro mean is ahead of the others' by, with 95% intervals.
+    """The first system's lead in macro mean over the others, with 95% intervals.
 
     The intervals are those of `macro_intervals` for differences on the same queries. Fewer than `FEWEST_SOURCES`
-    sources say too little of other datasets: then they are about these alone, and those of `intervals_and_p_values` for
-    `macro_values`, as is a test on these datasets. How far datasets lie apart widens them, as it weakens that test.
+    sources say too little about other datasets: then the intervals are about these datasets alone, from
+    `intervals_and_p_values` on `macro_values`, like tests on these datasets. Variance between datasets widens them, as
+    it weakens that test.
 
     Args:
         values: for each dataset, (its queries, systems) finite.
@@ -130,7 +130,7 @@ def lead_intervals(
         span: the range of the differences.
 
     Returns:
-        (systems, 3) difference of the first less each system, lower and upper end; the ends are nan where nothing is
+        (systems, 3) difference of the first minus each system, lower and upper end; the ends are NaN if nothing is
         known about the spread.
     """
     differences = [part[:, :1] - part for part in values]
@@ -149,23 +149,23 @@ def combined_intervals(
     sources: Sequence[str] | None = None,
     span: Span = ANY,
 ) -> NDArray[np.float64]:
-    """The mean over sources of datasets' means with an interval made of the datasets' own (MOVER; Zou, Donner 2008).
+    """The mean over sources of datasets' means, with an interval made of the datasets' own (MOVER; Zou, Donner 2008).
 
-    With weights w of the means m and own intervals from l to u, it reaches from M - √Σ w² (m - l)² to
-    M + √Σ w² (u - m)² around M = Σ w m. So it is as lopsided as they are, and a mean at the end of its span, where
-    resamples do not vary, still has the width that its dataset gives it. The datasets' errors are taken as independent,
-    those of one source too, as tests over several datasets take them.
+    With weights w of the means m and own intervals from l to u, it reaches from M - √Σ w² (m - l)² to M + √Σ w² (u -
+    m)² around M = Σ w m. So it is as asymmetric as they are, and a mean at the end of its span, where resamples do not
+    vary, keeps the width from its dataset. The datasets' errors are treated as independent, even within one source, as
+    in tests over several datasets.
 
     Args:
         means: (datasets, systems).
-        own: (datasets, systems, 2) the ends of their intervals; nan where a single unit leaves them open, for which the
-            ends of the span are taken.
+        own: (datasets, systems, 2) the ends of their intervals; NaN if a single unit leaves them open, which is
+            replaced by the span.
         sources: (datasets,); None if each is a source of its own.
         span: the range of the means.
 
     Returns:
         (systems, 3) mean, lower and upper end, within the span. A single dataset has its own interval, to the last bit.
-        The ends are nan where a dataset's own are, and there is neither a span nor another source.
+        The ends are NaN if a dataset's own are, and there is neither a span nor another source.
     """
     members = _members(sources, len(means))
     intervals = np.empty((means.shape[1], 3))
@@ -176,7 +176,7 @@ def combined_intervals(
     for places in members:
         weights[places] = 1 / (len(members) * len(places))
     reach = np.abs(own - means[:, :, None])
-    # The mean lies in its interval, but for what corrections of its bias do.
+    # The mean lies in its interval except for corrections of its bias.
     reach[:, :, 0][own[:, :, 0] > means] = 0.0
     reach[:, :, 1][own[:, :, 1] < means] = 0.0
     ends = np.abs(np.array([span.low, span.high]) - means[:, :, None])
@@ -192,18 +192,18 @@ def combined_intervals(
 def hull(
     intervals: NDArray[np.float64], samples: NDArray[np.float64], sources: int, level: float = 0.95
 ) -> NDArray[np.float64]:
-    """Intervals widened to hold the expanded percentiles of resampled macro means, as of `macro_intervals`.
+    """Intervals widened to contain the expanded percentiles of resampled macro means, as in `macro_intervals`.
 
     Args:
         intervals: (systems, 3) mean, lower and upper end.
         samples: (resamples, systems) macro means of resampled sources, within the span of the values.
-        sources: how many there are, at least two.
+        sources: number of sources, at least two.
         level: between 0 and 1.
     """
     from scipy.special import stdtrit
 
     quantile = float(stdtrit(sources - 1, (1 - level) / 2))
-    # Rounded, since the functions of the t distribution may differ in the last bits from one processor to the next.
+    # Rounded, because functions of the t distribution may differ in the last bits between processors.
     tail = round(NormalDist().cdf(quantile * math.sqrt(sources / (sources - 1))), 12)
     low, high = np.quantile(samples, [tail, 1 - tail], axis=0)
     mean, first, last = intervals.T
@@ -213,9 +213,9 @@ def hull(
 def macro_values(
     values: Sequence[NDArray[np.float64]], units: Sequence[NDArray[np.int64]], sources: Sequence[str]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """One table of all datasets whose plain mean is the macro mean, for tests on these very datasets.
+    """One table of all datasets whose plain mean is the macro mean, for tests on these datasets.
 
-    The mean is linear in the queries, so that a dataset's values are scaled to the share that they have in it.
+    The mean is linear in the queries, so a dataset's values are scaled to its share.
 
     Args:
         values: for each dataset, (its queries, systems).
@@ -231,7 +231,7 @@ def macro_values(
 
 
 def _scales(values: Sequence[NDArray[np.float64]], sources: Sequence[str]) -> NDArray[np.float64]:
-    """(datasets,) what a dataset's values are multiplied with, to have its share in the mean over all queries."""
+    """(datasets,) the factor that gives a dataset its share in the mean over all queries."""
     sizes = np.array([len(part) for part in values])
     per_source = np.array([sources.count(name) for name in sources])
     scales: NDArray[np.float64] = sizes.sum() / (sizes * per_source * len(set(sources)))
@@ -252,7 +252,7 @@ def _members(sources: Sequence[str] | None, datasets: int) -> list[list[int]]:
 
 
 def _means(part: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(systems,) means of a dataset, exact but for the rounding of the result."""
+    """(systems,) means of a dataset, exact up to the rounding of the result."""
     whole, unit = as_integers(part)
     means: NDArray[np.float64] = whole.sum(axis=0) * unit / len(part)
     return means

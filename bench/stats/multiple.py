@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-#: p-values below it tell two apart; where several are compared, corrected ones.
+#: Significance level; with several comparisons it applies to corrected p-values.
 LEVEL = 0.05
 
 
 def holm(p: ArrayLike) -> NDArray[np.float64]:
-    """Adjusted p-values of a family, which control its family-wise error rate (Holm 1979).
+    """Adjusted p-values of a family that control its family-wise error rate (Holm 1979).
 
     The i-th smallest of m p-values (from 0) is multiplied by m - i; an adjusted value is never below that of a smaller
-    p-value, and never above 1. It makes no assumption on how the tests depend on one another.
+    p-value, and never above 1. It makes no assumption on the dependence of the tests.
 
     Args:
         p: (tests,) p-values between 0 and 1.
@@ -33,11 +33,11 @@ def holm(p: ArrayLike) -> NDArray[np.float64]:
 
 
 def benjamini_hochberg(p: ArrayLike) -> NDArray[np.float64]:
-    """Adjusted p-values of a family, which control its false discovery rate (Benjamini and Hochberg 1995).
+    """Adjusted p-values of a family that control its false discovery rate (Benjamini and Hochberg 1995).
 
-    Of the tests whose adjusted value is at most q, no more than the share q is expected to have found something in
-    nothing. Weaker than Holm's promise, which is that there is none; it holds where tests are independent or
-    positively dependent, as metrics on the same queries are. Args, returns and errors as of `holm`.
+    Among the tests whose adjusted value is at most q, the expected share of false discoveries is at most q. This is
+    weaker than Holm's guarantee of none; it holds if tests are independent or positively dependent, as metrics on the
+    same queries are. Args, returns and errors as in `holm`.
     """
     values = _check_p(p)
     order = np.argsort(-values, kind="stable")

@@ -1,8 +1,9 @@
-"""Means against a threshold: what a margin or a floor says of them (protocol, section 5).
+"""Means against a threshold: tests of a margin or a floor (section 5 of the protocol). Gates and comparisons call it.
 
-One pair of bounds answers both questions about a margin. Is the candidate worse by more than it (non-inferiority)? Are
-the two the same within it? Then two one-sided tests (Schuirmann 1987; Lakens 2017) reject that the difference is at
-least the margin, and that it is at most minus the margin. That no test shows a difference shows nothing.
+One pair of bounds answers both questions about a margin. Is the candidate worse by more than the margin
+(non-inferiority)? Are the two equal within it? For the latter, two one-sided tests (Schuirmann 1987; Lakens 2017)
+reject that the difference is at least the margin, and that it is at most minus the margin. Failing to find a difference
+does not show equivalence.
 """
 
 from __future__ import annotations
@@ -26,30 +27,29 @@ Verdict = Literal["pass", "regression", "inconclusive"]
 EquivalenceVerdict = Literal["within", "beyond", "undecided"]
 PairVerdict = Literal["better", "worse", "not decided", "too few groups"]
 
-#: Bounds are compared after rounding: the last bits of a sum decide nothing.
+#: Bounds are compared after rounding, so that last bits decide nothing.
 _DECIMALS = 12
-#: Queries, or units of independence that are worth fewer (`effective_units`), decide nothing. Of 61 groups worth 28
-#: (azure-mcp), tests find what is not there in up to 13% of samples, and 95% intervals hold as few as 88% of
-#: differences; from 38 on they keep what they promise on all boards but one (`benchmarks/units.py`).
+#: With fewer effective units of independence (`effective_units`), no verdict is given. With 61 groups worth 28
+#: (azure-mcp), tests find non-existent differences in up to 13% of samples, and 95% intervals contain as few as 88% of
+#: differences; from 38 on they keep their level on all boards but one (`benchmarks/units.py`).
 FEWEST_UNITS = 30
 
 
 @dataclass(frozen=True)
-class Bounded:
+class BoundedMean:
     """A mean against a threshold.
 
     Attributes:
         n: queries.
-        units: units of independence, which is the number of queries if these are independent.
+        units: units of independence; the number of queries if these are independent.
         mean: of the values.
-        lower, upper: one-sided bounds of the mean, each at the level asked for; None where nothing is known of its
-            spread, as of a single unit.
-        verdict: `pass` where the mean is shown to lie above the threshold, `regression` where below, else
-            `inconclusive`.
-        detectable: how far from the threshold the true mean must lie for this many units to decide with the power
-            asked for; None where there are no bounds.
-        needed: units, in all, that would decide with that power, if mean and spread stay as they are; None where it is
-            decided, or where no number would (the mean is the threshold, or there are no bounds).
+        lower, upper: one-sided bounds of the mean, each at the given level; None if the spread is unknown, as for a
+            single unit.
+        verdict: `pass` if the mean is significantly above the threshold, `regression` if below, else `inconclusive`.
+        detectable: distance of the true mean from the threshold at which this many units decide with the given
+            power; None without bounds.
+        needed: total units that would decide with that power, if mean and spread stay the same; None if it is
+            decided, or if no number would decide (the mean is the threshold, or there are no bounds).
     """
 
     n: int
@@ -63,7 +63,7 @@ class Bounded:
 
 
 def enough_units(units: NDArray[np.int64]) -> bool:
-    """Whether units are worth at least `FEWEST_UNITS` independent queries; else they are too few to decide.
+    """Whether units are worth at least `FEWEST_UNITS` independent queries; otherwise they are too few to decide.
 
     Args:
         units: (queries,) the unit of each query, numbered from 0 without a gap; at least one query.
@@ -72,13 +72,13 @@ def enough_units(units: NDArray[np.int64]) -> bool:
 
 
 def pair_verdict(difference: float, p: float, decided: bool) -> PairVerdict:
-    """What a two-sided test says of a difference between two, in a word; higher is better.
+    """The verdict of a two-sided test on a difference, in a word; higher is better.
 
-    A test that shows no difference does not show that there is none (`judge_interval` can).
+    A test that finds no difference does not show that there is none (`judge_interval` can).
 
     Args:
-        difference: the first less the second.
-        p: of the test, corrected where several are compared.
+        difference: the first minus the second.
+        p: p-value of the test, corrected if there are several comparisons.
         decided: whether the units are enough for a conclusion (`enough_units`).
     """
     if not decided:
@@ -93,22 +93,22 @@ def non_inferiority(
     power: float = 0.8,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
-) -> list[Bounded]:
-    """Is a candidate worse than its baseline by more than a margin? One answer for each column.
+) -> list[BoundedMean]:
+    """Is a candidate worse than its baseline by more than a margin? One answer per column.
 
-    With d = candidate - baseline on the same queries, higher being better: pass where the lower one-sided bound of the
-    mean of d lies above -margin, regression where the upper one lies below it, else inconclusive (Wellek 2010,
-    chapter 1). Units that are too few (`enough_units`) are inconclusive, whatever their bounds.
+    With d = candidate - baseline on the same queries, higher being better: pass if the lower one-sided bound of the
+    mean of d is above -margin, regression if the upper one is below it, else inconclusive (Wellek 2010, chapter 1). Too
+    few units (`enough_units`) are inconclusive whatever their bounds.
 
-    The bounds are the ends of the interval of coverage 1 - 2 level, as of `bench.stats.bootstrap.bca_intervals`; of
+    The bounds are the ends of the interval of coverage 1 - 2 level, as from `bench.stats.bootstrap.bca_intervals`; for
     dependent queries, those of the shifts that the randomisation test does not reject
-    (`bench.stats.differences.sign_flip_intervals`) if these lie farther out, since few large units may pull the former
-    too near.
+    (`bench.stats.differences.sign_flip_intervals`) if these are farther out, because a few large units may make the
+    former too narrow.
 
     Args:
         differences: (queries, columns), finite.
-        margin: the largest loss that is acceptable, at least 0.
-        level: chance of each error: passing a loss of `margin`, reporting one of `margin` as more.
+        margin: the largest acceptable loss, at least 0.
+        level: probability of each error: passing a loss of `margin`, or reporting a loss of `margin` as more.
         power: probability to which `detectable` and `needed` refer.
         units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
         span: the range of the mean, such as `Span(-1, 1)` for differences of shares.
@@ -124,14 +124,14 @@ def non_inferiority(
 
 
 def judge_interval(low: float | None, high: float | None, margin: float, decided: bool) -> EquivalenceVerdict:
-    """Are two the same within a margin? What an interval of coverage 1 - 2 level says, each error at that level.
+    """Are two equal within a margin? Decided by an interval of coverage 1 - 2 level, each error at that level.
 
-    `within` where it lies inside (-margin, margin), `beyond` where it lies outside [-margin, margin], else `undecided`.
-    With the bounds of `non_inferiority`, `within` passes there in both directions, and `beyond` is a regression in one.
-    An equivalence and a difference do not exclude each other: a small one may be certain.
+    `within` if it lies inside (-margin, margin), `beyond` if it lies outside [-margin, margin], else `undecided`. With
+    the bounds of `non_inferiority`, `within` means a pass in both directions, and `beyond` a regression in one. An
+    equivalence and a difference do not exclude each other: a small difference may be certain.
 
     Args:
-        low, high: the ends; None where nothing is known of the spread.
+        low, high: the ends; None if nothing is known about the spread.
         margin: the smallest difference that matters, above 0.
         decided: whether the units are enough for a conclusion (`enough_units`).
     """
@@ -152,12 +152,12 @@ def at_least(
     span: Span = ANY,
     *,
     reaching: bool = True,
-) -> list[Bounded]:
-    """Is a mean at least a floor? One answer for each column.
+) -> list[BoundedMean]:
+    """Is a mean at least a floor? One answer per column.
 
-    Pass where the lower one-sided bound of the mean is not below the floor, regression where the upper one is,
-    else inconclusive, as are too few units (`enough_units`). Arguments and errors as `non_inferiority`; the floor
-    is any finite number, and a mean must lie above it unless `reaching` it is enough.
+    Pass if the lower one-sided bound of the mean is not below the floor, regression if the upper one is, else
+    inconclusive, as are too few units (`enough_units`). Arguments and errors as in `non_inferiority`; the floor is any
+    finite number, and a mean must be above it unless `reaching` it is enough.
     """
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
@@ -183,10 +183,10 @@ def at_least(
     for column, mean in enumerate(means):
         if intervals[column, 0] == intervals[column, 1] or np.isnan(intervals[column]).any():
             only = float(values[0, column]) if n == 1 else float(mean)
-            outcomes.append(Bounded(n, only, None, None, "inconclusive", None, None, count))
+            outcomes.append(BoundedMean(n, only, None, None, "inconclusive", None, None, count))
             continue
         constant = bool((whole[:, column] == whole[0, column]).all())
-        # An exact sum, so that the last bits do not depend on how the columns lie in memory.
+        # An exact sum, so that the last bits do not depend on the memory layout.
         squares = math.fsum((float(value) - float(mean)) ** 2 for value in values[:, column])
         mean, sd = float(mean), 0.0 if constant else math.sqrt(squares / (n - 1))
         lower, upper = (round(float(end), _DECIMALS) for end in intervals[column])
@@ -196,28 +196,28 @@ def at_least(
         elif worth >= FEWEST_UNITS and upper < limit:
             verdict = "regression"
         if errors is not None:
-            # Of a unit, such that the mean has the error that holds for dependent queries.
+            # The spread of a unit such that the mean has the error for dependent queries.
             sd = float(errors[column]) * math.sqrt(count)
         detectable = minimum_detectable_effect(sd, count, level=2 * level, power=power)
-        # Where few units differ, the bounds lie farther from the mean than its spread accounts for, by what units that
-        # the sample does not hold may contribute; that part falls with their number, not with its root.
+        # If few units differ, the bounds are farther from the mean than its spread explains, because of units that the
+        # sample may lack; that part decreases with their number, not with its root.
         unseen = 0.0
         if few[column]:
             distance = mean - lower if mean >= floor else upper - mean
             unseen = max(0.0, distance - minimum_detectable_effect(sd, count, level=2 * level, power=0.5))
             detectable += unseen
         needed = None
-        # A mean on the limit but for rounding: no number of queries would decide.
+        # The mean is on the limit up to rounding: no number of queries would decide.
         if verdict == "inconclusive" and abs(mean - floor) > 10.0**-_DECIMALS:
             needed = _needed_units(mean - floor, sd, unseen * count, 2 * level, power)
-        # By the normal approximation this many may do already; the bootstrap has just said that they do not.
+        # By the normal approximation this many may be enough already; the bootstrap has just shown that they are not.
         needed = None if needed is None else max(needed, count + 1, math.ceil(FEWEST_UNITS * count / worth))
-        outcomes.append(Bounded(n, mean, lower, upper, verdict, detectable, needed, count))
+        outcomes.append(BoundedMean(n, mean, lower, upper, verdict, detectable, needed, count))
     return outcomes
 
 
 def _needed_units(effect: float, sd: float, unseen: float, level: float, power: float) -> int | None:
-    """How many units decide: the smallest n with `minimum_detectable_effect` + unseen / n no larger than the effect."""
+    """Units needed: the smallest n for which `minimum_detectable_effect` + unseen / n is at most the effect."""
     if unseen == 0:
         return queries_needed(effect, sd, level, power)
     spread = minimum_detectable_effect(sd, 1, level, power)

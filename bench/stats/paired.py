@@ -1,4 +1,4 @@
-"""Paired comparisons: difference, interval, p-value, effect size, and win/tie/loss counts."""
+"""Paired comparisons: difference, interval, p-value, effect size, and win/tie/loss counts. Comparisons call it."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Paired:
     Attributes:
         n: queries.
         difference: mean of d.
-        low, high: its 95% interval, as of `bench.stats.differences.intervals_and_p_values`, which holds zero just where
-            p is at least 0.05 (that of `compare_pairs`: the corrected p); None where so few units say nothing, as a
-            single one.
-        p: two-sided test of a zero mean, as of the same.
-        dz: difference / standard deviation of d; None where d does not vary.
+        low, high: its 95% interval, as from `bench.stats.differences.intervals_and_p_values`, which contains zero
+            exactly if p is at least 0.05 (for `compare_pairs`: the corrected p); None if there are too few units, such
+            as a single one.
+        p: two-sided test of a zero mean, from the same function.
+        dz: difference / standard deviation of d; None if d does not vary.
         wins, ties, losses: queries on which the first is better, equal and worse.
-        detectable: the smallest mean difference that this many units show with 80% power at the 5% level; None for a
-            single unit, of whose spread nothing is known.
-        units: units of independence, which is the number of queries if these are independent.
-        effective: how many independent queries they are worth (`bench.stats.units.effective_units`).
+        detectable: the smallest mean difference that this many units detect with 80% power at the 5% level; None
+            for a single unit, whose spread is unknown.
+        units: units of independence; the number of queries if these are independent.
+        effective: the equivalent number of independent queries (`bench.stats.units.effective_units`).
     """
 
     n: int
@@ -59,10 +59,12 @@ class Paired:
 
     @property
     def needed(self) -> int | None:
-        """Units that would show the difference found as `detectable` says; None for no difference and a single unit."""
+        """Units that would detect the observed difference as in `detectable`; None without a difference or for one
+        unit.
+        """
         if self.detectable is None:
             return None
-        # What is zero but for rounding is no difference.
+        # A difference of zero up to rounding is none.
         effect = self.difference if abs(self.difference) > 1e-12 else 0.0
         return queries_needed(effect, self.detectable * math.sqrt(self.units) / minimum_detectable_effect(1, 1))
 
@@ -73,17 +75,17 @@ def compare(
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
 ) -> list[Paired]:
-    """Compare per-query values; one comparison for each column.
+    """Compare per-query values; one comparison per column.
 
-    With units, signs are flipped unit by unit, and `detectable` is from the standard error that holds for dependent
-    queries (`bench.stats.units.robust_mean`).
+    With units, signs are flipped unit by unit, and `detectable` uses the standard error for dependent queries
+    (`bench.stats.units.robust_mean`).
 
     Args:
         differences: (queries, columns) first - second, finite.
         strata: (queries,) group of each query, from 0; the mean is then the mean of the groups' means.
         units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
-        span: the range of the mean difference; where few units differ, the interval then allows for differences that
-            the sample does not hold.
+        span: the range of the mean difference; if few units differ, the interval then allows for differences that
+            the sample lacks.
 
     Raises:
         ValueError: there are no queries, a value is not finite or outside the span, or units are not as `dependence`
@@ -96,7 +98,7 @@ def compare(
         span.check(values)
         weighted = weighted_values(values, groups)
         p = second_looks(randomisation_test(weighted, units=codes), centred_values(values, groups), codes)
-        # Sign flips do not leave the groups as they are.
+        # Sign flips do not preserve the groups.
         intervals = stratified_intervals(values, groups, codes, [span] * values.shape[1])
         intervals = span.clip(agree(intervals, p < LEVEL, weighted.mean(axis=0)))
     else:
@@ -113,17 +115,19 @@ def compare_pairs(
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
 ) -> list[Paired]:
-    """`compare` of pairs of systems that belong to families, with intervals that agree with the corrected p-values.
+    """`compare` for pairs of systems in families, with intervals that agree with the corrected p-values.
 
-    The intervals of a family of m pairs have the level 1 - 0.05 / m, so that together they hold all differences in 95%
-    of cases (Bonferroni). Where a stepwise correction such as Holm's finds a difference that they leave open, they end
-    short of zero: they hold zero just where the corrected p-value is at least 0.05.
+    The intervals of a family of m pairs have the level 1 - 0.05 / m, so that together they contain all differences in
+    95% of cases (Bonferroni). If a stepwise correction such as Holm's finds a difference that they leave open, they end
+    just short
+    of zero:
+    they contain zero exactly if the corrected p-value is at least 0.05.
 
     Args:
         values: (queries, systems), finite.
         first, second: (pairs,) columns.
-        corrected, sizes: (pairs,) as of `bench.stats.ranking.PairTests`.
-        units, span: as of `compare`, of first less second; so are the errors.
+        corrected, sizes: (pairs,) as in `bench.stats.ranking.PairTests`.
+        units, span: as in `compare`, for first minus second; so are the errors.
     """
     p = p_of_pairs(values, first, second, units, span=span)
     differences, intervals = values[:, first] - values[:, second], np.empty((len(first), 2))
@@ -147,11 +151,10 @@ def _describe(
     centred = centred_values(values, groups)
     means = weighted_values(values, groups).mean(axis=0)
     whole, _ = as_integers(values)
-    # Within groups: how far the groups lie apart does not make the mean of their means uncertain.
+    # Within groups: differences between groups do not make the mean of their means uncertain.
     spread = centred.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
     count = len(values) if codes is None else int(codes.max()) + 1
-    # A unit is an observation whose standard deviation is such that the mean has the error that holds for dependent
-    # queries.
+    # A unit is an observation with a standard deviation that gives the mean the error for dependent queries.
     deviations = spread if codes is None else robust_mean(centred, codes)[1] * math.sqrt(count)
     comparisons = []
     for column in range(values.shape[1]):

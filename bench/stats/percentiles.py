@@ -1,4 +1,4 @@
-"""Percentiles of times."""
+"""Percentiles of times. Runs and gates report them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-#: Of fewer times, the 99th percentile is about the slowest of them, which says little of the others to come.
+#: With fewer times, the 99th percentile is about the slowest of them, which says little about future times.
 FEWEST_FOR_P99 = 100
 
 
 def percentiles(seconds: Sequence[float]) -> tuple[float, float, float | None]:
-    """p50, p95 and p99 by linear interpolation between the ordered times, p99 None of fewer than a hundred.
+    """p50, p95 and p99 by linear interpolation between the sorted times; p99 is None with fewer than a hundred.
 
     Args:
         seconds: the times, at least one.

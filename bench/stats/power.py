@@ -36,8 +36,8 @@ def queries_needed(effect: float, sd: float, level: float = 0.05, power: float =
         power: probability of finding the effect.
 
     Returns:
-        At least 1, which is the answer wherever differences do not vary; None for an effect of zero, or one so small
-        that the number of queries is no finite one: no test finds it.
+        At least 1, also if differences do not vary; None for an effect of zero, or one so small that the number is not
+        finite.
 
     Raises:
         ValueError: effect or sd is not finite, or sd is negative.
@@ -49,7 +49,7 @@ def queries_needed(effect: float, sd: float, level: float = 0.05, power: float =
     ratio = minimum_detectable_effect(sd, 1, level, power) / abs(effect)
     if ratio > 1e150:
         return None
-    # The inverse of the effect for n queries is n, though its square comes out a hair above.
+    # The inverse of the effect for n queries is n, although its square is a hair above.
     return max(1, math.ceil(ratio * ratio * (1 - 1e-12)))
 
 
@@ -66,7 +66,7 @@ def queries_for_equivalence(difference: float, sd: float, margin: float, power: 
         power: probability of showing it.
 
     Returns:
-        At least 1; None where the difference is not below the margin, or so near that the number is no finite one.
+        At least 1; None if the difference is not below the margin, or so close that the number is not finite.
 
     Raises:
         ValueError: difference, sd or margin is not finite, sd is negative, or the margin is not above 0.
@@ -82,7 +82,7 @@ def queries_for_equivalence(difference: float, sd: float, margin: float, power: 
     def shown(root: float) -> float:
         return normal.cdf(room * root - quantile) + normal.cdf((margin + abs(difference)) * root - quantile) - 1
 
-    # √n / σ lies between where the nearer border alone would give the power, and where each border gives half.
+    # √n / σ lies between the value at which the nearer limit alone gives the power and that at which each gives half.
     low, high = (
         (quantile + normal.inv_cdf(power)) / room,
         (quantile + normal.inv_cdf((1 + power) / 2)) / room,
@@ -95,13 +95,13 @@ def queries_for_equivalence(difference: float, sd: float, margin: float, power: 
 
 
 def expected_error(sd: float, correlation: float, units: NDArray[np.int64]) -> float:
-    """The standard error of a mean over queries of which those of a unit correlate: σ √(Σ n_g (1 + (n_g - 1) ρ)) / n.
+    """The standard error of a mean over queries that correlate within units: σ √(Σ n_g (1 + (n_g - 1) ρ)) / n.
 
     Kish 1965, section 5.4, for units of n_g queries, n in all.
 
     Args:
         sd: standard deviation of a query's value, σ.
-        correlation: of two queries of one unit, ρ; a negative one is taken as 0.
+        correlation: of two queries in one unit, ρ; a negative value counts as 0.
         units: (queries,) the unit of each query, numbered from 0 without a gap; at least one query.
     """
     sizes = np.bincount(units)

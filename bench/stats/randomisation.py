@@ -1,4 +1,4 @@
-"""The paired randomisation test: are the signs of differences a matter of chance?"""
+"""The paired randomisation test: are the signs of differences due to chance? All comparisons use it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from bench.stats.exact import as_integers
 from bench.stats.units import dependence, whole_sums
 
-#: Sign flips of the Monte Carlo test.
+#: Number of sign flips of the Monte Carlo test.
 FLIPS = 100_000
-#: With so many non-zero differences or fewer, all sign vectors are enumerated.
+#: Up to this many non-zero differences, all sign vectors are enumerated.
 MOST_ENUMERATED = 16
-#: Numbers in a block of sign vectors: the memory of a test does not grow with the number of flips.
+#: Numbers in a block of sign vectors, which bounds the memory of a test.
 _BLOCK = 1 << 20
 
 
@@ -24,21 +24,20 @@ def randomisation_test(
 ) -> NDArray[np.float64]:
     """Two-sided p-values of the paired randomisation test on the mean (protocol, section 5).
 
-    Under the hypothesis that it does not matter which system an answer came from, every sign of a difference is as
-    likely as the other. p is the share of sign vectors whose mean is at least as far from zero as the one found:
-    counted over all 2^m of them where at most 16 differences are not zero, else estimated from random ones as
-    (1 + hits) / (1 + flips). The columns share their flips.
+    Under the hypothesis that the system behind an answer does not matter, each sign of a difference is equally likely.
+    p is the share of sign vectors whose mean is at least as far from zero as the observed one: counted over all 2^m of
+    them if at most 16 differences are not zero, else estimated from random ones as (1 + hits) / (1 + flips). The
+    columns share their flips.
 
-    Differences that depend on one another keep or change their signs together: with units, the test is that of the
-    sums over units.
+    Dependent differences keep or change their signs together: with units, the test is on the sums over units.
 
-    Sums are whole numbers, so the same inputs give the same p-values to the last bit; means that differ by rounding
-    alone are equal. Differences that are zero but for rounding (far below 1e-12) are zero.
+    Sums are whole numbers, so the same inputs give the same p-values to the last bit, and means that differ only by
+    rounding are equal. Differences that are zero up to rounding (far below 1e-12) are zero.
 
     Args:
         differences: (queries, columns), finite.
-        flips: random sign vectors, where they are not enumerated.
-        seed: of the random sign vectors.
+        flips: number of random sign vectors, unless all are enumerated.
+        seed: seed of the random sign vectors.
         units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
 
     Returns:
@@ -74,13 +73,13 @@ def flipped_wholes(whole: NDArray[np.float64], codes: NDArray[np.int64] | None) 
     if codes is None:
         return whole
     sums = whole_sums(whole, codes)
-    # Rounding moves a sum by half a unit for each query at most: what is no more is zero.
+    # Rounding moves a sum by at most half a unit per query: smaller sums are zero.
     sums[np.abs(sums) <= np.bincount(codes)[:, None] / 2] = 0.0
     return sums
 
 
 def enumerated_p(values: NDArray[np.float64], queries: int) -> float:
-    """The share of all sign vectors that are as extreme as the given one."""
+    """The share of all sign vectors that are as extreme as the observed one."""
     sums = np.array([-values.sum()])
     for value in values:
         sums = np.concatenate([sums, sums + 2 * value])
@@ -88,9 +87,9 @@ def enumerated_p(values: NDArray[np.float64], queries: int) -> float:
 
 
 def sign_vectors(signs: int, flips: int, seed: int = 0) -> Iterator[NDArray[np.uint8]]:
-    """Random sign vectors in blocks of (flips, signs), 1 for a sign that is kept and 0 for one that changes.
+    """Random sign vectors in blocks of (flips, signs): 1 keeps a sign, 0 changes it.
 
-    Whole words are drawn, so that the stream does not depend on where blocks end.
+    Whole words are drawn, so the stream does not depend on block boundaries.
     """
     random = np.random.default_rng(seed)
     words = math.ceil(signs / 64)
@@ -102,7 +101,7 @@ def sign_vectors(signs: int, flips: int, seed: int = 0) -> Iterator[NDArray[np.u
 
 
 def every_sign_vector(signs: int) -> NDArray[np.uint8]:
-    """(2^signs, signs) all sign vectors, 1 for a sign that is kept and 0 for one that changes."""
+    """(2^signs, signs) all sign vectors: 1 keeps a sign, 0 changes it."""
     vectors: NDArray[np.uint8] = ((np.arange(1 << signs)[:, None] >> np.arange(signs)) & 1).astype(np.uint8)
     return vectors
 
@@ -120,9 +119,9 @@ def _sample_p(values: NDArray[np.float64], queries: int, flips: int, seed: int) 
 
 
 def extreme_sums(sums: NDArray[np.float64], observed: NDArray[np.float64] | float, queries: int) -> NDArray[np.bool_]:
-    """Which sums are as far from zero as the one found.
+    """Which sums are at least as far from zero as the observed one.
 
-    Rounding to whole numbers moves a sum by half a unit for each query at most, so equal sums are this near.
+    Rounding to whole numbers moves a sum by at most half a unit per query, so equal sums are this close.
     """
     extreme: NDArray[np.bool_] = np.abs(sums) >= np.abs(observed) - queries
     return extreme

@@ -1,30 +1,31 @@
-"""Ranks of systems, read off the corrected tests of their pairs, on a scale that no entrant can change.
+"""Ranks of systems from the corrected tests of their pairs, on a scale that no entrant can change. Boards use it.
 
-A system may have any rank that the tests leave open: from 1 plus the number of references that are shown to be better
-to the number of systems less the references that are shown to be worse (rank confidence sets: Al Mohamad, Goeman and
-van Zwet 2019; Mogstad, Romano, Shaikh and Wilhelm 2024). Holm's method (Holm 1979) makes all statements on the pairs of
-a family true together in 95% of cases, and so all ranks with them. Nothing else is said of a pair: whatever speaks of
-it reads `PairTests`.
+A system may have any rank that the tests leave open: from 1 plus the number of references shown to be better to the
+number of systems minus the references shown to be worse (rank confidence sets: Al Mohamad, Goeman and van Zwet 2019;
+Mogstad, Romano, Shaikh and Wilhelm 2024). Holm's method (Holm 1979) makes all statements on the pairs of a family true
+together in 95% of cases, and so all ranks. Nothing else is said about a pair: everything that reports it reads
+`PairTests`.
 
-Some systems are references, the others challengers. The references are tested against each other: all pairs are one
-family. A challenger is placed as if it alone were added to them, and a pair of two challengers is tested as if these
-two were. So each pair is corrected on the board of the references and the pair itself: the error rate of each such
-board is controlled, and nothing that a challenger does changes a number of a reference or of another challenger. Where
-all systems are references, this is the usual family of all pairs.
+Some systems are references, the others challengers. The references are tested against each other: all pairs form one
+family. A challenger is ranked as if it alone were added to them, and a pair of two challengers is tested as if these
+two were added. So each pair is corrected on the board of the references and the pair itself: the error rate of each
+such board is controlled, and no challenger changes a number of a reference or of another challenger. If all systems are
+references, this is the usual family of all pairs.
 
 A family of all entrants can be flooded: with S systems a p-value is multiplied by up to S (S - 1) / 2, so near-copies
 of one system under other names make every difference insignificant. The alternatives fail under some attack:
 
-- Clusters of systems by their answers: copies with a little more noise than the threshold of the clustering are systems
-  of their own again.
+- Clusters of systems by their answers: copies with slightly more noise than the clustering threshold become systems of
+  their own again.
 - Hypotheses in the order of entry with alpha spending or investing (Foster and Stine 2008; Javanmard and Montanari
-  2018): whoever enters first spends what those after need, and a late system pays for all before it.
-- The distribution of the largest statistic (Westfall and Young 1993): near-copies cost next to nothing, as it knows the
-  dependence of the tests; but it still grows with systems that are noise, which depend on nothing.
+2018):
+early entrants spend what later ones need, and a late system pays for all before it.
+- The distribution of the largest statistic (Westfall and Young 1993): near-copies cost almost nothing, because it
+  accounts for the dependence of the tests; but it still grows with noise systems, which are independent.
 
-A scale that does not depend on who enters is what Blum and Hardt (2015) rest on, too: their Ladder compares an entry
-with what stands, and not with all other entries. The promise is about one entry: of two hundred that are alike, some
-will be placed too high, at the level of the tests.
+Blum and Hardt (2015) also rely on a scale that does not depend on who enters: their Ladder compares an entry with the
+current best and not with all other entries. The guarantee is for one entry: of two hundred equal ones, some will be
+ranked too high, at the level of the tests.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from bench.stats.noninferiority import LEVEL
 from bench.stats.randomisation import FLIPS, MOST_ENUMERATED, enumerated_p, extreme_sums, flipped_wholes, sign_vectors
 from bench.stats.units import dependence, whole_sums
 
-#: Numbers in a block of sums of pairs: as many as stay in the cache of a core.
+#: Numbers in a block of sums of pairs, to fit the cache of a core.
 _BLOCK = 1 << 17
 #: Differences of pairs in memory at once.
 _DIFFERENCES = 1 << 22
@@ -54,9 +55,9 @@ class PairTests:
     """Tests of pairs of systems by one metric.
 
     Attributes:
-        p: (systems, systems) p-values, corrected for the family of each pair; symmetric, with a diagonal of 1. 1 for
-            identical systems, nan for pairs that are not tested.
-        sizes: (systems, systems) how many pairs that family has.
+        p: (systems, systems) p-values, corrected for the family of each pair; symmetric, with a diagonal of 1. 1
+            for identical systems, NaN for untested pairs.
+        sizes: (systems, systems) number of pairs in that family.
     """
 
     p: NDArray[np.float64]
@@ -64,7 +65,7 @@ class PairTests:
 
 
 def reference_mask(references: NDArray[np.bool_] | None, systems: int) -> NDArray[np.bool_]:
-    """(systems,) which systems are references: those that are declared, and all if none is."""
+    """(systems,) which systems are references: the declared ones, or all if there are none."""
     if references is None or not np.any(references):
         return np.ones(systems, dtype=np.bool_)
     return np.asarray(references, dtype=np.bool_)
@@ -83,10 +84,10 @@ def pairwise_tests(
     Args:
         values: (queries, systems), finite.
         units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
-        references: (systems,) which are references; all systems if None or if there is none.
-        flips: random sign vectors, where they are not enumerated.
-        challengers: whether pairs of two challengers are tested, too: their number grows with the square of that of
-            the challengers.
+        references: (systems,) which are references; all systems if None or if there are none.
+        flips: number of random sign vectors, unless all are enumerated.
+        challengers: whether to test pairs of two challengers too: their number grows with the square of the
+            challengers.
         span: the range of the mean differences, as of `bench.stats.differences.second_looks`.
 
     Raises:
@@ -111,10 +112,10 @@ def p_of_pairs(
     flips: int = FLIPS,
     span: Span = ANY,
 ) -> NDArray[np.float64]:
-    """Two-sided p-values of pairs of systems, each as if no other were tested.
+    """Two-sided p-values of pairs of systems, each as if it were the only test.
 
     Each pair has the p-value of `bench.stats.differences.intervals_and_p_values` to the last bit. All pairs share their
-    sign vectors e, and e · (x - y) is e · x - e · y: one product for each system replaces one for each pair.
+    sign vectors e, and e · (x - y) is e · x - e · y: one product per system replaces one per pair.
 
     Args:
         values: (queries, systems), finite.
@@ -122,14 +123,14 @@ def p_of_pairs(
         units, flips, span: as `pairwise_tests`.
 
     Returns:
-        (pairs,) not corrected; 1 for identical systems. Errors are those of `pairwise_tests`.
+        (pairs,) uncorrected p-values; 1 for identical systems. Errors are those of `pairwise_tests`.
     """
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2 or not table.size or not np.isfinite(table).all():
         raise ValueError("values must be a table of finite numbers, one row for each query, one column for each system")
     queries = len(table)
     codes = dependence(units, queries)
-    # One unit for all systems, since their sums are subtracted.
+    # One scale for all systems, because their sums are subtracted.
     unit = float(as_integers(table)[1].max())
     sums = np.rint(table / unit)
     if codes is not None:
@@ -159,7 +160,7 @@ def p_of_pairs(
             products = 2 * (kept.astype(np.float64) @ sums) - whole_totals
             for start in range(0, len(kept), rows):
                 block = np.ascontiguousarray(products[start : start + rows].T)
-                # In place: most of the time goes by in moving these tables.
+                # In place: moving these tables takes most of the time.
                 apart = block[first[pairs]]
                 apart -= block[second[pairs]]
                 np.abs(apart, out=apart)
@@ -185,18 +186,18 @@ def correct_pairs(
     references: NDArray[np.bool_] | None = None,
     correct: Callable[[NDArray[np.float64]], NDArray[np.float64]] = holm,
 ) -> list[PairTests]:
-    """The tests of pairs of systems, each corrected on the board of the references and the pair.
+    """Correct the tests of pairs of systems, each on the board of the references and the pair.
 
-    For two references this is the board of the references; for a reference and a challenger, that of the references
-    and this challenger. A copy of a reference under another name has the p-values of that reference: systems of the
-    same values are one system on a board.
+    For two references this is the board of the references; for a reference and a challenger, that of the references and
+    this challenger. A copy of a reference under another name has the p-values of that reference: systems with equal
+    values count as one system on a board.
 
     Args:
-        p: for each table of one family, such as a metric, (pairs,) not corrected, in the order of
-            `np.triu_indices(systems, 1)`; nan for pairs of two challengers that are not tested.
+        p: for each table of one family, such as a metric, (pairs,) uncorrected, in the order of
+            `np.triu_indices(systems, 1)`; NaN for untested pairs of two challengers.
         values: for each table, (queries, systems).
         references: (systems,) which are references; all systems if None or if there is none.
-        correct: of a family, such as `bench.stats.multiple.holm`.
+        correct: corrects a family, such as `bench.stats.multiple.holm`.
 
     Returns:
         For each table.
@@ -211,7 +212,7 @@ def correct_pairs(
     board, others = np.flatnonzero(own), np.flatnonzero(~own)
 
     def correct_board(added: list[int], rows: slice, columns: slice) -> None:
-        """Correct on the board of the references and those added; keep the pairs of some rows and columns of it."""
+        """Correct on the board of the references and some added systems; keep the pairs of some rows and columns."""
         members = np.append(board, added).astype(np.intp)
         one, other = np.ix_(members[rows], members[columns])
         corrected, size = _correct_board(alone, twins, members, correct)
@@ -235,7 +236,7 @@ def _correct_board(
     members: NDArray[np.intp],
     correct: Callable[[NDArray[np.float64]], NDArray[np.float64]],
 ) -> tuple[list[NDArray[np.float64]], int]:
-    """(members, members) the p-values of each table of a board, corrected over all pairs of its distinct systems.
+    """(members, members) the p-values of each table of a board, corrected over all pairs of distinct systems.
 
     Also their number.
     """
@@ -256,32 +257,32 @@ def rank_ranges(
 ) -> NDArray[np.int64]:
     """The ranks that a system may have by the corrected tests of its pairs with the references.
 
-    Systems of the same values have the same ranks. A challenger is ranked among the references and itself.
+    Systems with equal values have equal ranks. A challenger is ranked among the references and itself.
 
     Args:
         values: (queries, systems), finite; higher is better.
-        p: (systems, systems) as `PairTests.p`; those of two challengers are not read.
+        p: (systems, systems) as in `PairTests.p`; those of two challengers are not used.
         references: (systems,) which are references; all systems if None or if there is none.
 
     Returns:
-        (systems, 2) best and worst rank: 1 plus the number of references that are shown to be better (p < 0.05), and
-        the number of systems less the references that are shown to be worse.
+        (systems, 2) best and worst rank: 1 plus the number of references shown to be better (p < 0.05), and the number
+        of systems minus the references shown to be worse.
     """
     own, means = reference_mask(references, values.shape[1]), column_means(values)
     twins = np.unique(values, axis=1, return_inverse=True)[1].ravel()
-    # A copy of a reference is no further system.
+    # A copy of a reference does not count as another system.
     systems = own.sum() + ~np.isin(twins, twins[own])
     shown, apart = (p < LEVEL) & own, means - means[:, None]
     return np.column_stack([1 + (shown & (apart > 0)).sum(axis=1), systems - (shown & (apart < 0)).sum(axis=1)])
 
 
 def column_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(columns,) means, one by one: the bits of a mean do not depend on how many others there are."""
+    """(columns,) means, one by one: the bits of a mean do not depend on the number of columns."""
     return np.array([column.mean() for column in np.ascontiguousarray(values.T)])
 
 
 def rank_order(ranks: NDArray[np.int64], means: NDArray[np.float64]) -> list[int]:
-    """Positions of systems by the best rank that they may have, those with the same one by their means, best first."""
+    """Positions of systems, sorted by best possible rank, then by mean."""
     order: list[int] = np.lexsort((-means, ranks[:, 0])).tolist()
     return order
 
@@ -289,6 +290,6 @@ def rank_order(ranks: NDArray[np.int64], means: NDArray[np.float64]) -> list[int
 def _pair(
     table: NDArray[np.float64], one: int, other: int, codes: NDArray[np.int64] | None
 ) -> tuple[NDArray[np.float64], float]:
-    """The whole numbers of a pair whose signs are flipped, and their unit."""
+    """The whole numbers of a pair whose signs are flipped, and their scale."""
     whole, unit = as_integers((table[:, one] - table[:, other])[:, None])
     return flipped_wholes(whole, codes)[:, 0], float(unit[0])

@@ -1,17 +1,17 @@
-"""Student's t for means over dependent queries, with a second look at skewness and at few groups.
+"""Student's t for means over dependent queries, with corrections for skewness and few groups. Intervals use it.
 
-The cluster-robust error (`bench.stats.units.robust_mean`) is right on average, and its t is still off where the sums
-over units are skewed, since the error then moves with the mean, or where a handful of units makes up most of their
-spread. Three remedies, each in a formula, keep the size of the test and the coverage of the interval near what they
-say on the boards' own units (`benchmarks/units.py`):
+The cluster-robust error (`bench.stats.units.robust_mean`) is right on average, but its t is inaccurate if the sums over
+units are skewed, because the error then moves with the mean, or if a handful of units makes up most of their spread.
+Three corrections, each a formula, keep the size of the test and the coverage of the interval close to nominal on the
+boards' own units (`benchmarks/units.py`):
 
-- Skewness is taken out of t by Hall's transformation (Hall 1992, "On the removal of skewness by transformation"):
-  g(t) = t + A t²/3 + A² t³/27 + A/6 with A = Σ r³ / (Σ r²)^(3/2) of the units' residual sums r. It rises with t, so
-  that its inverse gives an interval.
-- The degrees of freedom are the smaller of Satterthwaite's from the sizes of units alone, and 3 (Σ r²)² / Σ r⁴ from
+- Skewness is removed from t by Hall's transformation (Hall 1992, "On the removal of skewness by transformation"): g(t)
+  = t + A t²/3 + A² t³/27 + A/6 with A = Σ r³ / (Σ r²)^(3/2) of the units' residual sums r. It increases with t, so its
+  inverse gives an interval.
+- The degrees of freedom are the smaller of Satterthwaite's from the sizes of units alone and 3 (Σ r²)² / Σ r⁴ from
   their residuals: his formula with the residuals' own variances, whose fourth moment is 3 σ⁴ for normal ones.
-- Of t and g(t) the one that is nearer to zero counts, because the transformation overdoes it where tails are heavy but
-  even. So the p-value is the larger of the two, and the interval holds both.
+- Of t and g(t), the one closer to zero counts, because the transformation overcorrects for heavy symmetric tails. So
+  the p-value is the larger of the two, and the interval covers both.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from bench.stats.units import residual_sums, robust_mean
 
 @dataclass(frozen=True, eq=False)
 class RobustT:
-    """Means of dependent queries, and what is known of their spread; one entry for each column.
+    """Means of dependent queries and their spread; one entry per column.
 
     Attributes:
         means: (columns,).
-        errors: (columns,) cluster-robust standard errors; nan for a single unit.
-        freedom: (columns,) degrees of freedom; 0 for a single unit, and where units do not vary.
-        skewness: (columns,) A above; 0 where units do not vary.
+        errors: (columns,) cluster-robust standard errors; NaN for a single unit.
+        freedom: (columns,) degrees of freedom; 0 for a single unit, and if units do not vary.
+        skewness: (columns,) A above; 0 if units do not vary.
     """
 
     means: NDArray[np.float64]
@@ -54,7 +54,7 @@ class RobustT:
         return p.round(12)
 
     def intervals(self, level: float) -> NDArray[np.float64]:
-        """(columns, 2) intervals of the means; nan for a single unit, and where units do not vary.
+        """(columns, 2) intervals of the means; NaN for a single unit, and if units do not vary.
 
         Args:
             level: coverage, between 0 and 1.
@@ -63,18 +63,18 @@ class RobustT:
         vary = self.errors > 0
         reach = student_quantiles((1 - level) / 2, self.freedom[vary])
         skewness = self.skewness[vary]
-        # The mean less t errors is the end at which t has the quantile: the upper quantile makes the lower end.
+        # The mean minus t errors is the end at which t has the quantile: the upper quantile gives the lower end.
         upper = np.maximum(reach, _with_skewness(reach, skewness))
         lower = np.minimum(-reach, _with_skewness(-reach, skewness))
         ends[vary] = self.means[vary, None] - self.errors[vary, None] * np.column_stack([upper, lower])
-        # Rounded, since the functions of the t distribution may differ in the last bits from one processor to the next.
+        # Rounded, because functions of the t distribution may differ in the last bits between processors.
         return ends.round(12)
 
 
 def robust_t(values: NDArray[np.float64], units: NDArray[np.int64]) -> RobustT:
-    """What Student's t needs of values whose queries depend on one another within units.
+    """The inputs of Student's t for values that depend on each other within units.
 
-    Args and errors as of `bench.stats.units.unit_sums`.
+    Args and errors as in `bench.stats.units.unit_sums`.
     """
     means, errors, freedom = robust_mean(values, units)
     _, residuals, _ = residual_sums(values, units)
@@ -95,7 +95,7 @@ def _without_skewness(t: NDArray[np.float64], skewness: NDArray[np.float64]) -> 
 
 
 def _with_skewness(quantile: NDArray[np.float64], skewness: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The t whose g(t) is a quantile: 3 ((1 + A (q - A/6))^(1/3) - 1) / A, and q where A is 0."""
+    """The t whose g(t) is a quantile: 3 ((1 + A (q - A/6))^(1/3) - 1) / A, and q if A is 0."""
     even = np.abs(skewness) < 1e-8
     divisor = np.where(even, 1.0, skewness)
     cube = np.cbrt(1 + skewness * (quantile - skewness / 6))

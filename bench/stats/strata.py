@@ -1,4 +1,4 @@
-"""Unweighted means of group means."""
+"""Unweighted means of group means. Comparisons by stratum use them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _sizes(groups: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def weighted_values(values: NDArray[np.float64], groups: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Values scaled so that their plain mean is the mean of the groups' means.
+    """Scale values so that their plain mean is the mean of the groups' means.
 
     Args:
         values: (queries, columns).
@@ -32,11 +32,11 @@ def weighted_values(values: NDArray[np.float64], groups: NDArray[np.int64]) -> N
 
 
 def centred_values(values: NDArray[np.float64], groups: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Values whose plain mean is the mean of the groups' means, and whose spread is that within groups alone.
+    """Transform values so that their plain mean is the mean of the groups' means, with the spread within groups only.
 
     y = w (x - mean of the group) + mean of the groups' means, with the weights w of `weighted_values`. Resampling rows
     of y gives the mean the variance Σ_g s_g² / (G² n_g), which is that of resampling the queries within each group: the
-    groups stay as they are.
+    groups are fixed.
 
     Args and returns as `weighted_values`.
     """
@@ -51,7 +51,7 @@ def centred_values(values: NDArray[np.float64], groups: NDArray[np.int64]) -> ND
 
 
 def centred_span(values: NDArray[np.float64], groups: NDArray[np.int64], span: Span) -> Span:
-    """The smallest and the largest value that `centred_values` can have where values lie within a span.
+    """The smallest and the largest possible value of `centred_values` for values within a span.
 
     Args:
         values: (queries, 1).
@@ -70,7 +70,7 @@ def stratified_intervals(
     spans: Sequence[Span],
     level: float = 0.95,
 ) -> NDArray[np.float64]:
-    """(columns, 2) intervals of means of groups' means, as of `bca_intervals`, by resampling within the groups.
+    """(columns, 2) intervals of means of groups' means, as from `bca_intervals`, by resampling within the groups.
 
     Args:
         values, groups: as of `weighted_values`.

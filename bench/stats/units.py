@@ -1,9 +1,9 @@
 """Dependent queries: units of independence, their sums, robust standard errors and effective numbers.
 
-Queries that share a gold set or a dialogue are answered alike, so that they tell less than as many independent ones.
-A unit holds queries that depend on one another; queries of different units are independent. Every statistic of
-`bench.stats` takes units as codes from 0, one for each query; without them, or where every query is a unit of its own,
-it takes the queries as independent.
+Queries that share a gold set or a dialogue are answered alike, so they carry less information than as many independent
+ones. A unit contains queries that depend on each other; queries of different units are independent. Every statistic of
+`bench.stats` takes units as codes from 0, one per query; without them, or if every query is its own unit, it treats the
+queries as independent.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 
 def dependence(units: NDArray[np.int64] | None, queries: int) -> NDArray[np.int64] | None:
-    """The units of dependent queries, in order of their first queries; None where all queries are independent.
+    """The units of dependent queries, in order of their first queries; None if all queries are independent.
 
-    The order makes results independent of how units are numbered, and the order of units that are single queries that
-    of the queries.
+    This order makes results independent of the numbering of units, and makes the order of single-query units that of
+    the queries.
 
     Args:
         units: (queries,) the unit of each query, numbered from 0 without a gap; None for independent queries.
-        queries: how many there are.
+        queries: number of queries.
 
     Raises:
         ValueError: units are not numbered from 0 without a gap, or not one for each query.
@@ -77,7 +77,7 @@ def unit_sums(values: NDArray[np.float64], units: NDArray[np.int64]) -> tuple[ND
     sums = np.empty((len(sizes), table.shape[1]))
     for column in range(table.shape[1]):
         column_values = ordered[:, column].tolist()
-        # Exact but for the rounding of the result, so that differences that cancel leave next to nothing.
+        # Exact up to the rounding of the result, so that differences that cancel leave almost nothing.
         sums[:, column] = [math.fsum(column_values[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
     return sums, sizes
 
@@ -97,19 +97,19 @@ def whole_sums(whole: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[
 
 
 def effective_units(units: NDArray[np.int64]) -> float:
-    """How many independent queries the units are worth: (Σ n_g)² / Σ n_g² for units of n_g queries (Kish 1965).
+    """The equivalent number of independent queries: (Σ n_g)² / Σ n_g² for units of n_g queries (Kish 1965).
 
     If the queries of a unit all have one value, the mean of the queries is a mean of units weighted by n_g, whose
-    variance is σ² Σ n_g² / (Σ n_g)²: that of so many independent queries. Queries that agree less are worth more, so it
-    is a lower limit that depends on the sizes alone, and so is the same for every method and metric of a dataset. It is
-    also, up to terms that vanish as the units become many, the Satterthwaite degrees of freedom of `robust_mean`, which
-    makes it a guide to how far that error itself can be trusted.
+    variance is σ² Σ n_g² / (Σ n_g)²: that of so many independent queries. Queries that agree less carry more
+    information, so it is a lower limit; it depends only on the sizes and so is the same for every method and metric of
+    a dataset. Up to terms that vanish with many units, it is also the Satterthwaite degrees of freedom of
+    `robust_mean`, so it shows how far that error can be trusted.
 
     Args:
         units: (queries,) the unit of each query, numbered from 0 without a gap; at least one query.
 
     Returns:
-        Between 1 and the number of units, which it is for units of the same size: for single queries, their number.
+        Between 1 and the number of units, which it equals for units of equal size: for single queries, their number.
 
     Raises:
         ValueError: there are no queries, or units are not numbered from 0 without a gap.
@@ -124,7 +124,7 @@ def effective_units(units: NDArray[np.int64]) -> float:
 def robust_mean(
     values: NDArray[np.float64], units: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Means over queries with standard errors that hold if the queries of a unit depend on one another.
+    """Means over queries, with standard errors that are valid if the queries of a unit depend on each other.
 
     The CR2 estimator of Bell and McCaffrey (2002) for a regression on a constant. With sums S_g over units of n_g
     queries, n in all, and m their mean, V = Σ (S_g - n_g m)² / (1 - n_g / n) / n², which is without bias if the queries
@@ -135,8 +135,8 @@ def robust_mean(
     Args and errors as of `unit_sums`.
 
     Returns:
-        (columns,) means; (columns,) standard errors; (columns,) degrees of freedom. With a single unit nothing is known
-        about the spread: errors are nan, and degrees of freedom 0.
+        (columns,) means; (columns,) standard errors; (columns,) degrees of freedom. With a single unit the spread is
+        unknown: errors are NaN, and degrees of freedom 0.
     """
     means, residuals, sizes = residual_sums(values, units)
     n = int(sizes.sum())
@@ -154,24 +154,24 @@ def robust_mean(
 def residual_sums(
     values: NDArray[np.float64], units: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Means over queries, and how far the sum over each unit is from that of as many queries of the mean.
+    """Means over queries, and the residual sum of each unit: its sum minus that of as many queries at the mean.
 
     Args and errors as of `unit_sums`.
 
     Returns:
-        (columns,) means; (columns, units) S_g - n_g m, whole rows of contiguous numbers, so that the bits of what is
-        added up over a row do not depend on how many others there are; (units,) queries of each unit.
+        (columns,) means; (columns, units) S_g - n_g m, in contiguous rows, so that the bits of a row's sum do not
+        depend on the number of rows; (units,) queries of each unit.
     """
     sums, sizes = unit_sums(values, units)
     means = np.array([math.fsum(column) for column in sums.T.tolist()]) / int(sizes.sum())
     residuals = np.ascontiguousarray((sums - sizes[:, None] * means).T)
-    # Sums that are equal but for rounding do not vary.
+    # Sums that differ only by rounding do not vary.
     residuals[np.abs(residuals) <= 1e-13 * np.abs(sums).max(axis=0)[:, None]] = 0.0
     return means, residuals, sizes
 
 
 def intraclass_correlation(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The correlation of two queries of one unit, by the analysis of variance (Donner 1986).
+    """The correlation of two queries in one unit, by the analysis of variance (Donner 1986).
 
     (MSB - MSW) / (MSB + (n₀ - 1) MSW) from the mean squares between and within units, where
     n₀ = (n - Σ n_g² / n) / (G - 1) for n queries in G units of n_g.
@@ -179,8 +179,8 @@ def intraclass_correlation(values: NDArray[np.float64], units: NDArray[np.int64]
     Args and errors as of `unit_sums`.
 
     Returns:
-        (columns,) at most 1; negative where the queries of a unit differ more than those of different units. nan where
-        it is not defined: a single unit, only units of one query, or a column that does not vary.
+        (columns,) at most 1; negative if the queries of a unit differ more than those of different units. NaN if it is
+        undefined: a single unit, only units of one query, or a column that does not vary.
     """
     table = np.asarray(values, dtype=np.float64)
     sums, sizes = unit_sums(table, units)
@@ -199,16 +199,16 @@ def intraclass_correlation(values: NDArray[np.float64], units: NDArray[np.int64]
 
 
 def design_effect(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How many times the variance of a mean is that of as many independent queries (Kish 1965).
+    """The variance of a mean relative to that of as many independent queries (Kish 1965).
 
-    The variance of `robust_mean`, divided by s² / n. Intervals of independent queries are too narrow by its square
-    root, and n queries tell as much about this column as n / (design effect) independent ones.
+    The variance of `robust_mean` divided by s² / n. Intervals for independent queries are too narrow by its square
+    root, and n queries carry as much information about this column as n / (design effect) independent ones.
 
     Args and errors as of `unit_sums`.
 
     Returns:
-        (columns,) 1 for units of one query; below 1 where the queries of a unit differ more than those of different
-        units. nan for a single unit, and for a column that does not vary.
+        (columns,) 1 for units of one query; below 1 if the queries of a unit differ more than those of different units.
+        NaN for a single unit, and for a column that does not vary.
     """
     table = np.asarray(values, dtype=np.float64)
     _, errors, _ = robust_mean(table, units)

@@ -1,1 +1,1 @@
-"""Queries from traffic: what users asked for and which tools were called, out of logs in several forms."""
+"""Queries from traffic: users' requests and the tools called for them, from logs in several formats."""

@@ -1,8 +1,8 @@
-"""Streams of agents, one step in a record: OpenAI's Agents SDK, LlamaIndex's workflows, transcripts of Claude Code.
+"""Streams of agents, one step per record: OpenAI's Agents SDK, LlamaIndex's workflows, transcripts of Claude Code.
 
-The Agents SDK exports objects `trace` and `trace.span`, whose `span_data` has a type. LlamaIndex's events are written
-with their class beside their fields (`qualified_name` and `value`), or as their fields alone. A transcript has a
-message of Anthropic's in each line, with the id of its session.
+The Agents SDK exports objects `trace` and `trace.span`, whose `span_data` has a type. LlamaIndex writes events with
+their class beside their fields (`qualified_name` and `value`), or only their fields. A transcript has one of
+Anthropic's messages per line, with the id of its session.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from bench.traces.messages import answer_events, calls_of, events_of
 from bench.traces.results import ending_of
 
 _SPANS = ("trace", "trace.span")
-#: Spans of the Agents SDK that neither call a model nor a tool.
+#: Spans of the Agents SDK that call neither a model nor a tool.
 _OTHER_SPANS = frozenset({"agent", "guardrail", "custom", "mcp_tools", "transcription", "speech", "speech_group"})
-#: Where a span of the Agents SDK has what a model was sent and what it answered; processors add it to `response`.
+#: Fields of a span of the Agents SDK with a model's input and output; processors add them to `response`.
 _INPUTS, _ANSWERS = ("input", "_input"), ("output", "response", "_response")
-#: Fields of LlamaIndex's events that no other records have.
+#: Fields that only LlamaIndex's events have.
 _EVENT_FIELDS = ("tool_kwargs", "current_agent_name")
 _SESSIONS = ("session_id", "sessionId", "run_id", "workflow_id", "handler_id")
 
@@ -50,16 +50,16 @@ def _workflow_event(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class Agents:
-    """Reads records one after the other."""
+    """Reads records in order."""
 
     def __init__(self, session: str) -> None:
-        """`session`: what events of LlamaIndex without any id belong to, one stream in a file."""
+        """`session`: the session of LlamaIndex events without an id, one stream per file."""
         self._session = session
 
     def read(self, value: Mapping[str, Any]) -> Iterator[LoggedExchange]:
         """The exchange of a span or event."""
         if value.get("object") == "trace":
-            # It says only which conversation it belongs to.
+            # It only says which conversation it belongs to.
             yield LoggedExchange((), first_field(value, "id"), first_field(value, "group_id"))
         elif value.get("object") == "trace.span":
             times = seconds_of(value.get("started_at")), seconds_of(value.get("ended_at"))
@@ -67,7 +67,7 @@ class Agents:
             trace, events = first_field(value, "trace_id"), tuple(_span_events(value))
             yield LoggedExchange(events, trace, "", times[0], span=own, parent=parent, end=times[1])
         elif _is_line(value):
-            # What the program says in the user's name, and what a model asks another one, is not the user's.
+            # Text that the program adds as the user, or that one model sends to another, is not the user's.
             said = () if value.get("isMeta") or value.get("isSidechain") else tuple(events_of(value["message"]))
             session = first_field(value, "sessionId")
             yield LoggedExchange(said, session, session, seconds_of(value.get("timestamp")))

@@ -1,4 +1,4 @@
-"""Logs of chat models: requests with `messages` or `input`, and their answers, in one line or in two."""
+"""Logs of chat models: requests with `messages` or `input`, and their answers, on one line or on two."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _RESPONSES = (
     *("response", "response_body", "responseBody", "completion", "output", "outputs", "answer", "result"),
     "new_items",  # the Agents SDK
 )
-#: Where ids stand beside request and answer; the last two are LangGraph's.
+#: Locations of ids beside request and answer; the last two are LangGraph's.
 _ABOUT = ("metadata", "config", "configurable")
 _BESIDE_TEXT = ("model", "output", "response", "new_items")
 TRACES, _SINGLE = ("trace_id", "traceId"), ("custom_id", "request_id", "requestId")
 CONVERSATIONS = ("conversation_id", "conversationId", "session_id", "sessionId", "thread_id", "threadId", "chat_id")
 _TIMES = ("timestamp", "created_at", "created", "startTime", "start_time", "time", "ts")
-#: Wrappers around a request: a log's record, an HTTP request, its body.
+#: Wrappers around a request: a log record, an HTTP request, its body.
 _MOST_WRAPPERS = 4
 
 
@@ -30,7 +30,7 @@ def is_chat(value: Mapping[str, Any]) -> bool:
 
 
 class ChatLogs:
-    """Reads records one after the other, and follows `previous_response_id` from answer to answer."""
+    """Reads records in order, and follows `previous_response_id` from answer to answer."""
 
     def __init__(self) -> None:
         self._threads: dict[str, str] = {}
@@ -50,7 +50,7 @@ class ChatLogs:
         yield LoggedExchange(events, thread, conversation, time, bool(single), not (trace or single))
 
     def _thread(self, layers: Sequence[Mapping[str, Any]], given: str) -> str:
-        """What ties this record to others: an id that the log gives, or the thread of answers of Responses."""
+        """What links this record to others: an id from the log, or the chain of answers of the Responses API."""
         record_id = _first([layer for layer in layers if _is_response(layer)], "id")
         before = _first(layers, "previous_response_id")
         trace = given or (self._threads.get(before, before) if before else record_id)
@@ -85,7 +85,7 @@ def _request(value: Mapping[str, Any]) -> Any:
             given = json_of(layer.get(key))
             if is_messages(given):
                 return given
-            # The text of a request to Responses or Completions; other records have an `input`, too.
+            # The text of a request to Responses or Completions; other records have an `input` too.
             if isinstance(given, str) and text_of(given) and any(each in layer for each in _BESIDE_TEXT):
                 return given
     return None

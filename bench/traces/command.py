@@ -17,10 +17,10 @@ from bench.cli.output import print_json, say
 if TYPE_CHECKING:
     from bench.traces.traces import CalledName, Traffic
 
-#: The forms of `bench.traces.forms`, which `--help` does not wait for.
+#: The formats in `bench.traces.forms`, which `--help` does not import.
 _FORMS = ("otel", "openai", "langfuse", "langsmith", "agents", "mcp")
 _SHOWN = 5
-#: Kinds of what was not read, and places of each.
+#: Maximum kinds of unread parts, and maximum places of each.
 _KINDS, _OF_A_KIND = 10, 2
 _NAMES = {"[email]": ("e-mail address", "e-mail addresses"), "[key]": ("key", "keys"), "[number]": ("long number", "")}
 
@@ -56,10 +56,10 @@ def command(
     similar APIs, messages of agent frameworks, exports of Langfuse and LangSmith, or logs of MCP gateways. Each record
     is recognised by itself.
 
-    A query is a turn of a user; its tools are those called until the next turn, without those whose every call failed.
-    Searches for tools, handoffs and built-in tools of a host are no gold, and of a bridge such as call_tool the tool
-    inside is; a tool of the catalogue is one, whatever it is called. Called is not the same as right: read the queries
-    before you use them as gold.
+    A query is a user turn; its tools are those called until the next turn, except tools whose every call failed.
+    Searches for tools, handoffs and a host's built-in tools are not gold; for a bridge such as call_tool, the tool
+    inside counts. A tool of the catalogue always counts, whatever its name. A call is not always right: read the
+    queries before you use them as gold.
 
     E-mail addresses, keys, tokens and long numbers are masked. Names of people are not.
     """
@@ -108,9 +108,9 @@ def _tell(traffic: Traffic, output: Path) -> None:
         parts = ((retries, traffic.retries), (by_text, traffic.failed_by_text))
         about = ", ".join(part for part, count in parts if count)
         say(_many(traffic.failed_calls, "failed call") + (f": {about}" if about else ""))
-    _say_first("may mean several tools", traffic.ambiguous_tools)
-    _say_first("means no tool", traffic.unknown_tools, "near ")
-    _say_first("is no gold", traffic.set_aside)
+    _say_first("is ambiguous", traffic.ambiguous_tools)
+    _say_first("is not a known tool", traffic.unknown_tools, "near ")
+    _say_first("is not gold", traffic.set_aside)
     for kind, count in list(traffic.skipped.items())[:_KINDS]:
         shown = [(place, remark) for place, remark in traffic.remarks if remark.startswith(kind)][:_OF_A_KIND]
         for place, remark in shown:

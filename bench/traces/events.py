@@ -1,4 +1,4 @@
-"""What all logs come down to: requests of users, replies, calls of tools and their outcomes, in order."""
+"""The common form of all logs: requests of users, replies, calls of tools and their outcomes, in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.traces.results import Ending
 
 @dataclass(frozen=True, slots=True)
 class LoggedRequest:
-    """A turn of the user. The text is empty if the turn has none, as for an image."""
+    """A user turn. The text is empty if the turn has none, as for an image."""
 
     text: str
 
@@ -28,12 +28,12 @@ class Call:
     """A call of a tool.
 
     Attributes:
-        tool: its name, after `server/` if the log names the server.
+        tool: its name, with `server/` in front if the log names the server.
         arguments: as logged.
-        call_id: what its outcome, and the span that executes it, name it by; empty if the log has no ids.
+        call_id: the id that its outcome, and the span that executes it, refer to; empty if the log has none.
         ended: how it ended; None if this record does not say.
-        hosted: the host of the model executes it: web search, code, tool search. No tool of a library.
-        executed: the record is of the execution, not of the message that asks for it.
+        hosted: the model's host executes it (web search, code, tool search), so it is not a tool of a library.
+        executed: the record is about the execution, not the message that requests it.
     """
 
     tool: str
@@ -46,12 +46,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a call: the result of a tool, as messages have it.
+    """The outcome of a call: the result of a tool, as in messages.
 
     Attributes:
         call_id: the id of the call; empty if the log has none.
         ended: how the call ended.
-        tool: the name of the tool; empty if the result does not have it.
+        tool: the name of the tool; empty if the result lacks it.
         lists_tools: the result refers to tools, so the call was a search for them.
     """
 
@@ -63,23 +63,23 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A part of a record that bench does not know.
+    """An unknown part of a record.
 
     Attributes:
-        what: what it is, as `a message of role 'critic'`.
-        more: what tells it from others of its kind.
+        what: its description, such as `a message of role 'critic'`.
+        more: what distinguishes it from others of its kind.
     """
 
     what: str
     more: str = ""
 
 
-#: Nothing can be said of it: which tool, or whether one at all.
+#: Nothing is known about it: neither the tool, nor whether there is one.
 NAMELESS = Unknown("a call without a name")
 
 
 def unknown(what: str, name: Any) -> Unknown:
-    """An unknown part by the name that the log gives it."""
+    """An unknown part by its name in the log."""
     return Unknown(f"{what} {one_line(str(name), 80)!r}")
 
 
@@ -88,19 +88,19 @@ Event: TypeAlias = LoggedRequest | LoggedReply | Call | Outcome | Unknown
 
 @dataclass(frozen=True, slots=True)
 class LoggedExchange:
-    """What one record of a log says.
+    """The content of one log record.
 
     Attributes:
-        events: in order. Without a request, they go on from what was last asked in the trace, or in the conversation.
-        trace: what ties records of one piece of work together; empty if nothing does.
+        events: in order. Without a request, they continue the last request in the trace or conversation.
+        trace: links the records of one piece of work; empty if nothing does.
         conversation: the id of the conversation or session; empty if the log has none.
-        time: seconds since 1970; None if the log does not say.
-        answers: the trace is the id of an answer that the next request may go on from. Where none does, each request
-            repeats the conversation, and its first request tells conversations apart.
-        single: the trace is the id of one request. If the logs have several under it, calls without one of them belong
-            to nobody knows which.
-        span: the id of the span or run that the record is; empty if it is none.
-        parent: the id of the span or run around that one.
+        time: seconds since 1970; None if unknown.
+        answers: the trace is the id of an answer that the next request may continue. Otherwise each request repeats
+            the conversation, and its first request identifies the conversation.
+        single: the trace is the id of one request. If the logs have several under it, calls that match none of them
+            cannot be assigned.
+        span: the id of the span or run of the record; empty if it has none.
+        parent: the id of the enclosing span or run.
         end: when the span ended, like `time`.
     """
 

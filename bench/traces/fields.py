@@ -1,4 +1,4 @@
-"""Fields of records that come from anywhere: texts, times, JSON in a text, the first of several names."""
+"""Fields of untrusted records: texts, times, JSON inside a text, the first of several names."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 from bench.base import strict_json
 
-#: Characters of one text that are kept. A longer one is a document and no request.
+#: Maximum characters of a text. A longer one is a document and not a request.
 MOST_TEXT = 20_000
-#: What frameworks write in place of a text that they were told to hide: Koog and OpenInference.
+#: Placeholders of frameworks for texts that they were configured to hide: Koog and OpenInference.
 _HIDDEN = frozenset({"HIDDEN:non-empty", "HIDDEN:empty", "__REDACTED__"})
-#: The fields that records of all forms call things by: the tool, its arguments, and what ties calls to results.
+#: Field names in all formats: the tool, its arguments, and the ids that link calls and results.
 NAMES = ("name", "toolName", "tool_name")
 ARGUMENTS = ("arguments", "args", "input", "parameters", "tool_kwargs", "raw_input")
 CALL_IDS = ("tool_call_id", "toolCallId", "tool_use_id", "call_id", "tool_id", "id")
 
 
 def text_of(value: Any) -> str:
-    """A text as it can be stored: half of a surrogate pair, which a cut stream leaves, becomes U+FFFD."""
+    """A text that can be stored: an unpaired surrogate, left by a cut stream, becomes U+FFFD."""
     if not isinstance(value, str):
         return ""
     text: str = value
@@ -32,7 +32,7 @@ def text_of(value: Any) -> str:
 
 
 def first_field(record: Mapping[str, Any], *keys: str) -> str:
-    """The first of these fields that is a text or a whole number, as a text; empty if none is."""
+    """The first of these fields that is a text or a whole number, as a text; empty if there is none."""
     for key in keys:
         value = record.get(key)
         if isinstance(value, str) and value.strip():
@@ -43,20 +43,20 @@ def first_field(record: Mapping[str, Any], *keys: str) -> str:
 
 
 def first_time(record: Mapping[str, Any], *keys: str) -> float | None:
-    """The first of these fields that is a time, in seconds since 1970; None if none is."""
+    """The first of these fields that is a time, in seconds since 1970; None if there is none."""
     return next((time for key in keys if (time := seconds_of(record.get(key))) is not None), None)
 
 
 def qualified_name(server: str, name: str) -> str:
-    """The name of a tool after that of its server, if the log has one."""
+    """The name of a tool, after that of its server if the log has one."""
     return f"{server}/{name}" if server and name else name
 
 
 def json_of(value: Any) -> Any:
-    """The value of a text that is the JSON of an object or a list; anything else as it is.
+    """The value of a text that is a JSON object or list; anything else unchanged.
 
     Raises:
-        RepeatedKey: an object in it has a key twice.
+        RepeatedKey: an object in it repeats a key.
     """
     if isinstance(value, str) and value.lstrip()[:1] in {"{", "["}:
         try:
@@ -69,9 +69,9 @@ def json_of(value: Any) -> Any:
 
 
 def object_of(value: Any) -> Any:
-    """What a tool was given or returned: JSON, or the `repr` that LangChain logs; anything else as it is.
+    """The input or output of a tool: JSON, or the `repr` that LangChain logs; anything else unchanged.
 
-    None for an object that has a key twice: a model may write such arguments, and they say nothing.
+    None for an object that repeats a key: models may write such arguments, and their meaning is unknown.
     """
     try:
         given = json_of(value)
@@ -86,11 +86,11 @@ def object_of(value: Any) -> Any:
 
 
 def first_value(record: Mapping[str, Any], *keys: str) -> Any:
-    """The first of these fields that is not null; None if none is."""
+    """The first of these fields that is not null; None if there is none."""
     return next((value for key in keys if (value := record.get(key)) is not None), None)
 
 
-#: Seconds per unit, by size: what is above the bound is in this unit. 1e11 seconds are the year 5138.
+#: Seconds per unit, by size: numbers above the bound are in this unit. 1e11 seconds are the year 5138.
 _UNITS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
 
 

@@ -1,4 +1,4 @@
-"""The forms that logs come in, recognised record by record."""
+"""The formats of logs, recognised record by record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bench.traces.opentelemetry import OpenTelemetry, is_opentelemetry
 
 TrafficForm = Literal["otel", "openai", "langfuse", "langsmith", "agents", "mcp"]
 TRAFFIC_FORMS: tuple[TrafficForm, ...] = get_args(TrafficForm)
-#: The most telling first: a trace of Langfuse has `input` and `output`, as the log of a chat may have.
+#: The most specific first: a trace of Langfuse has `input` and `output`, as the log of a chat may have.
 _RECOGNISED: dict[TrafficForm, Callable[[Mapping[str, Any]], bool]] = {
     "otel": is_opentelemetry,
     "langsmith": is_langsmith,
@@ -29,15 +29,15 @@ _RECOGNISED: dict[TrafficForm, Callable[[Mapping[str, Any]], bool]] = {
     "mcp": is_gateway,
     "openai": is_chat,
 }
-#: Objects that only hold a list of records, as the page of an API.
+#: Objects that only contain a list of records, such as an API page.
 _LISTS = ("spans", "data", "runs", "traces", "observations", "logs", "records", "items", "results", "activities")
 _MOST_DEPTH = 4
 
 
 def _conversation(value: Any) -> Any:
-    """A list of messages, as frameworks keep them, as the record that it is; anything else as it is.
+    """A list of messages, as frameworks store them, as one record; anything else unchanged.
 
-    Rows of a table of messages, each with the id of its conversation, are no conversation.
+    Rows of a table of messages, each with the id of its conversation, are not a conversation.
     """
     first = value[0] if isinstance(value, list) and value else None
     if isinstance(first, dict) and is_messages(value) and recognise(first) is None:
@@ -47,19 +47,19 @@ def _conversation(value: Any) -> Any:
 
 
 def recognise(value: Mapping[str, Any]) -> TrafficForm | None:
-    """The form of a record; None if it has none."""
+    """The format of a record; None if it is unknown."""
     return next((form for form, is_form in _RECOGNISED.items() if is_form(value)), None)
 
 
 class Records:
-    """Reads the records of one file, each in its form.
+    """Reads the records of one file, each in its format.
 
     Attributes:
-        counts: form -> records.
+        counts: format -> number of records.
     """
 
     def __init__(self, form: TrafficForm | None, file: str) -> None:
-        """`form`: read all records as this one; None to recognise each. `file`: an id of the file."""
+        """`form`: the format of all records; None to recognise each. `file`: an id of the file."""
         self._form = form
         self._spans = OpenTelemetry()
         self._readers: dict[TrafficForm, Callable[[Mapping[str, Any]], Iterable[LoggedExchange]]] = {
@@ -75,7 +75,7 @@ class Records:
     def read(self, value: Any) -> tuple[list[LoggedExchange], list[str]]:
         """The exchanges of a value: a record, a list of records, or a list of messages, which is one record.
 
-        Beside them: what the records in no form are.
+        Also returns descriptions of the records in unknown formats.
         """
         unknown: list[str] = []
         return list(self._read(value, unknown, 0)), unknown
@@ -95,7 +95,7 @@ class Records:
         known = form is not None and self._form in (None, form)
         form = form if self._form is None else self._form
         exchanges = [] if form is None or not isinstance(value, dict) else list(self._readers[form](value))
-        # A record may be read in the form that the user names, although it does not look like it.
+        # A record may be read in the user's chosen format although it does not look like it.
         if form is None or not (known or any(exchange.events for exchange in exchanges)):
             unknown.append(_describe(value))
             return
@@ -103,12 +103,12 @@ class Records:
         yield from exchanges
 
     def finish(self) -> Iterator[LoggedExchange]:
-        """The exchanges that records make together."""
+        """The exchanges that several records form together."""
         return self._spans.finish()
 
 
 def _describe(value: Any) -> str:
-    """What a record in no form is: its type, or its fields."""
+    """A description of a record in an unknown format: its type, or its fields."""
     if not isinstance(value, dict):
         return one_line(json.dumps(value), 40)
     kind = first_field(value, "type", "event", "object")

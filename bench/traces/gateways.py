@@ -21,18 +21,18 @@ _SESSIONS = ("session_id", "sessionId", "mcp_session_id", "mcp-session-id", "Mcp
 _SERVERS = ("server_name", "serverName", "server", "upstream", "backend")
 _TOOLS = ("tool_name", "toolName", "tool")
 _TIMES = ("timestamp", "time", "ts", "@timestamp", "created_at")
-#: What logs call the words of the user. The reason that a model gives for a call is not the user's.
+#: Fields with the user's words. A model's reason for a call is not the user's.
 _TEXTS = ("user_query", "user_message", "user_prompt", "user_request", "user_input", "original_query", "prompt")
 _MOST_DEPTH = 5
 
 
 def is_gateway(value: Mapping[str, Any]) -> bool:
-    """Whether an object is or holds a JSON-RPC message, or is the record of a call."""
+    """Whether an object is or contains a JSON-RPC message, or is the record of a call."""
     return _message(value) is not None or _is_record(value)
 
 
 def _is_record(value: Mapping[str, Any]) -> bool:
-    """A record that names a tool and says that it was called, as `{"type": "tool_call", "tool_name": ...}`."""
+    """A record that names a tool and says it was called, such as `{"type": "tool_call", "tool_name": ...}`."""
     told = str(value.get("type") or value.get("event") or value.get("event_type") or value.get("method") or "").lower()
     about = any(key in value for key in (*_SESSIONS, *_SERVERS, "arguments"))
     return (
@@ -43,16 +43,16 @@ def _is_record(value: Mapping[str, Any]) -> bool:
 
 
 class Gateways:
-    """Reads records one after the other."""
+    """Reads records in order."""
 
     def __init__(self, session: str) -> None:
-        """`session`: what bare JSON-RPC messages belong to; they are one client's, who has the server for itself."""
+        """`session`: the session of bare JSON-RPC messages, which come from the server's only client."""
         self._session = session
         self._calls: dict[tuple[str, str], str] = {}
         self._count = 0
 
     def read(self, value: Mapping[str, Any]) -> Iterator[LoggedExchange]:
-        """The exchange of a call or of its response; nothing for other messages."""
+        """The exchange of a call or of its response; empty for other messages."""
         message = _message(value)
         layers = [value] if message is None else list(_layers(value))
         session = next((identifier for layer in layers if (identifier := first_field(layer, *_SESSIONS))), "")
@@ -71,7 +71,7 @@ class Gateways:
             layers = [layer for layer in layers if layer is not params]
             name, arguments = first_field(params, "name"), params.get("arguments")
             if session and (number := first_field(message, "id")):
-                # Ids of JSON-RPC may start again within a session, so a response is that of the last call by its id.
+                # JSON-RPC ids may restart within a session, so a response belongs to the last call with its id.
                 self._count += 1
                 call_id = self._calls[session, number] = f"{session} {self._count}"
         tool = qualified_name(next((server for each in layers if (server := first_field(each, *_SERVERS))), ""), name)
@@ -86,7 +86,7 @@ def _ending(layer: Mapping[str, Any]) -> Ending:
 
 
 def _layers(value: Mapping[str, Any], depth: int = 0) -> Iterator[Mapping[str, Any]]:
-    """A record and all objects in it but the arguments of calls, which are the tool's."""
+    """A record and all objects in it, except the arguments of calls, which belong to the tool."""
     yield value
     if depth < _MOST_DEPTH:
         for key, given in value.items():
@@ -96,7 +96,7 @@ def _layers(value: Mapping[str, Any], depth: int = 0) -> Iterator[Mapping[str, A
 
 
 def _message(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The JSON-RPC message in a record, a call if there is one; None if there is none."""
+    """The JSON-RPC message in a record, preferably a call; None if there is none."""
     messages = [
         layer
         for layer in _layers(value)

@@ -1,11 +1,11 @@
-"""From the exchanges of logs to turns: each request once, with the tools that were called for it.
+"""Join the exchanges of logs into turns: each request once, with the tools that were called for it.
 
-A log says the same thing many times: each request to a model repeats the conversation so far, a span is told by client
-and server, and a trace repeats its steps. A turn is therefore known by its trace and the requests up to it, and
-all records that know it add the calls that they know.
+A log repeats itself: each request to a model repeats the conversation so far, client and server both report a span, and
+a trace repeats its steps. So a turn is identified by its trace and the requests up to it, and all records of the turn
+add the calls that they report.
 
-A call may be tried several times. In messages, a call that comes again after its result is the next try. Spans are the
-tries of the calls that messages tell of, the last one last: its result is the one that the model sees.
+A call may be tried several times. In messages, a call that is repeated after its result is the next try. Spans are the
+tries of the calls in messages, in order: the model sees the result of the last one.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from bench.traces.reading import Remarks
 from bench.traces.results import Ending, has_failed, worst
 from bench.traces.roles import FAILED, SEARCH, Role, Roles, are_alike, plain_names, search_texts
 
-#: Earlier messages of a conversation that a turn keeps.
+#: Maximum earlier messages of a conversation to keep per turn.
 MOST_CONTEXT = 10
-#: Versions of one turn that are compared with each other, and spans around a span that are looked at.
+#: Maximum versions of one turn to compare, and maximum enclosing spans to check.
 _MOST_COMPARED, _MOST_AROUND = 64, 20
 #: Contradictions in a log.
 TWO_RESULTS, TWO_NAMES = "one call has a result and an error", "one call has two names"
 
-#: When something was said: seconds since 1970 (0 if unknown), and the position in the logs.
+#: When something was logged: seconds since 1970 (0 if unknown), and the position in the logs.
 _When = tuple[float, int]
 _Endings = list[Ending | None]
 
@@ -42,10 +42,10 @@ class _Uses:
     """The calls of one tool in a turn.
 
     Attributes:
-        when: the first.
-        told: id of a call (empty if it has none) and number of the try.
+        when: time of the first call.
+        told: call id (empty if there is none) and number of the try, as reported in messages.
         ran: the executions.
-        arguments: digests of what it was called with.
+        arguments: digests of the arguments.
     """
 
     when: _When
@@ -54,15 +54,15 @@ class _Uses:
     arguments: set[bytes] = field(default_factory=set)
 
     def has(self, call_id: str) -> bool:
-        """Whether there is a call by this id."""
+        """Whether there is a call with this id."""
         return any(call_id == key[0] for key in self.told)
 
 
 def _tries(told: _Endings, executions: Sequence[_Step]) -> _Endings:
-    """How each try of a tool ended, by messages and by executions in their order.
+    """How each try of a tool ended, from messages and executions in order.
 
-    If messages have fewer calls, executions at the same time are one, told by client and server. Of the others, the
-    last ones are those that messages tell of.
+    If messages report fewer calls, simultaneous executions count as one, reported by client and server. Of the others,
+    the last ones are those in messages.
     """
     ran: _Endings = []
     surplus, until = len(executions) - len(told) if told else 0, 0.0
@@ -74,7 +74,7 @@ def _tries(told: _Endings, executions: Sequence[_Step]) -> _Endings:
             ran += step.endings
         until = max(until, step.exchange.end or 0.0)
     if len(ran) < len(told):
-        # Nobody knows which executions the log lacks.
+        # Which executions the log lacks is unknown.
         rest = iter(ran)
         return [next(rest, None) if ended is None else ended for ended in told]
     more = len(ran) - len(told)
@@ -86,20 +86,20 @@ class Turn:
     """A request of a user.
 
     Attributes:
-        trace: what its records share.
-        prefix: a digest of the requests up to it.
-        opening: the first of these.
+        trace: id shared by its records.
+        prefix: digest of the requests up to it.
+        opening: digest of the first of these.
         text: the request; empty if it has no text.
         context: (role, text) of earlier messages, oldest first.
-        when: the first record that has it.
-        place: the file and the line of that record.
-        uses: what was called until the next request.
-        results: id of a call (empty if it has none) -> number of the try -> how it ended, by its result in messages.
-        aside: (name, why) of what was called and is no gold.
-        searches: what was typed into tool searches.
+        when: time of the first record with it.
+        place: file and line of that record.
+        uses: calls until the next request.
+        results: call id (empty if there is none) -> number of the try -> how it ended, by its result in messages.
+        aside: (name, reason) of calls that are not gold.
+        searches: texts of tool searches.
         searched: the log has no request; the text is that of a search.
-        conversation: what turns of one conversation share.
-        endings: tool -> how each try of it ended, the tool that was called first first.
+        conversation: id shared by turns of one conversation.
+        endings: tool -> how each try of it ended, in order of first calls.
     """
 
     trace: str
@@ -119,17 +119,17 @@ class Turn:
 
     @property
     def tools(self) -> list[str]:
-        """The tools of which a try did not fail, in the order of their first calls."""
+        """The tools with at least one try that did not fail, in order of first calls."""
         return [tool for tool, endings in self.endings.items() if not all(map(has_failed, endings))]
 
     def count_failures(self, retries: bool = False, by_text: bool = False) -> int:
-        """How many calls failed; only retries, or only those that nothing but the text of the result tells."""
+        """Number of failed calls; only retries, or only those whose failure shows only in the result's text."""
         tools = self.tools if retries else self.endings
         endings = [ended for tool in tools for ended in self.endings[tool]]
         return endings.count("error text") if by_text else sum(map(has_failed, endings))
 
     def use(self, role: Role, when: _When) -> _Uses:
-        """The uses of the tool of a call; of a call that is no gold, uses that nobody reads."""
+        """The uses of a call's tool; for a call that is not gold, uses that are ignored."""
         if role.aside:
             self.aside[role.call.tool, role.aside] = None
             for text in role.searches:
@@ -137,20 +137,20 @@ class Turn:
             return _Uses(when)
         uses = self.uses.setdefault(role.call.tool, _Uses(when))
         uses.when = min(when, uses.when)
-        # Nothing tells a call of a record without ids again.
+        # A call in a record without ids is not reported again.
         if not self.trace.startswith("record ") and (digest := _digest(role.call.arguments)) is not None:
             uses.arguments.add(digest)
         return uses
 
     def end(self, call_id: str, number: int, ended: Ending, remarks: Remarks) -> None:
-        """Take the result of a try."""
+        """Add the result of a try."""
         before = self.results[call_id].get(number, ended)
         if call_id and has_failed(before) != has_failed(ended):
             remarks.add(self.place, TWO_RESULTS, f": {one_line(call_id, 80)!r}, in two records")
         self.results[call_id][number] = worst(before, ended) or ended
 
     def absorb(self, other: Turn, remarks: Remarks) -> None:
-        """Take what another record says of the turn."""
+        """Add what another record reports about the turn."""
         for tool, more in other.uses.items():
             uses = self.uses.setdefault(tool, _Uses(more.when))
             uses.when = min(more.when, uses.when)
@@ -172,17 +172,17 @@ _Requests = list[tuple[_When, Turn]]
 
 
 class _Matcher:
-    """Matches results with the calls of a turn, in the order of one record or of records that go on from each other."""
+    """Matches results with the calls of a turn, in the order of one record or of consecutive records."""
 
     def __init__(self, turn: Turn, remarks: Remarks, goes_on: bool = False) -> None:
-        """`goes_on`: the records go on from calls that the turn has."""
+        """`goes_on`: the records continue calls that the turn already has."""
         self._turn = turn
         self._remarks = remarks
-        # By the id of a call: the number of its try, how this one ended, and the name.
+        # By call id: the number of its try, how this one ended, and the name.
         self._numbers: Counter[str] = Counter()
         self._ended: dict[str, Ending] = {}
         self._names: dict[str, str] = {}
-        # Calls without an id that wait for a result -> the last record that tells of them.
+        # Calls without an id that wait for a result -> the last record that reports them.
         self._waiting: dict[tuple[str, int], int] = {}
         if goes_on:
             told = [(tool, number) for tool, uses in turn.uses.items() for call_id, number in uses.told if not call_id]
@@ -190,11 +190,11 @@ class _Matcher:
             self._numbers[""] = max((number + 1 for _, number in told), default=0)
 
     def call(self, step: _Step, call: Call) -> None:
-        """Take a call. It is a new try if the last one by its id has ended."""
+        """Add a call. It is a new try if the last one with its id has ended."""
         call_id, record = call.call_id, step.when[1]
         waiting = (key for key, before in self._waiting.items() if key[0] == call.tool and before < record)
         if not call_id and (again := next(waiting, None)):
-            # Frameworks tell of one call in several events.
+            # Frameworks report one call in several events.
             self._waiting[again] = record
             return
         if self._ended.pop(call_id, None):
@@ -213,7 +213,7 @@ class _Matcher:
             self.end(step, Outcome(call_id, call.ended, call.tool))
 
     def end(self, step: _Step, outcome: Outcome) -> None:
-        """Take a result: of the call by its id, else of the first that waits for one, by the name if it has it."""
+        """Add a result: to the call with its id, else to the first waiting call, by name if it has one."""
         call_id, number, ended = outcome.call_id, self._numbers[outcome.call_id], outcome.ended
         known = call_id in self._names or any(uses.has(call_id) for uses in self._turn.uses.values())
         if not call_id or (self._waiting and not known):
@@ -223,7 +223,7 @@ class _Matcher:
                 self._turn.end("", key[1], ended, self._remarks)
             return
         if has_failed(self._ended.get(call_id, ended)) != has_failed(ended):
-            # No second call stands between them.
+            # There is no second call between them.
             self._remarks.add(step.place, TWO_RESULTS, f": {one_line(call_id, 80)!r}, read as a retry")
             number = self._numbers[call_id] = number + 1
             for uses in self._turn.uses.values():
@@ -240,7 +240,7 @@ class _Step:
     Attributes:
         roles: what the call is; none for a result.
         endings: how the tries of an execution ended.
-        inner: the calls of executions inside it, which may have the name that messages have.
+        inner: the calls of executions inside it, which may have the name used in messages.
     """
 
     when: _When
@@ -253,10 +253,10 @@ class _Step:
 
 
 class Joiner:
-    """Takes exchanges in any order, and gives the turns."""
+    """Takes exchanges in any order, and returns the turns."""
 
     def __init__(self, roles: Roles, remarks: Remarks) -> None:
-        """`roles`: tells what calls are. `remarks`: takes what is unknown, and contradictions."""
+        """`roles`: classifies calls. `remarks`: receives unknown parts and contradictions."""
         self._roles = roles
         self._remarks = remarks
         self._turns: dict[tuple[str, bytes], Turn] = {}
@@ -268,18 +268,18 @@ class Joiner:
         self._openings: dict[str, str] = {}
         self._single: set[str] = set()
         self._count = 0
-        #: Calls for which the logs have no request.
+        #: Number of calls without a request in the logs.
         self.loose_calls = 0
 
     def __len__(self) -> int:
         return len(self._turns)
 
     def add(self, exchange: LoggedExchange, place: str) -> None:
-        """Take what one record says; `place`: the file and the line."""
+        """Add the content of a record; `place`: the file and the line."""
         self._count += 1
         trace = f"trace {exchange.trace}" if exchange.trace else ""
         if not trace:
-            # A record alone; if it only goes on, it does so in its conversation.
+            # A record on its own; if it only continues, it does so in its conversation.
             has_request = any(isinstance(event, LoggedRequest) for event in exchange.events)
             alone = has_request or not exchange.conversation
             trace = f"record {self._count}" if alone else f"session {exchange.conversation}"
@@ -321,14 +321,14 @@ class Joiner:
             self._single.add(trace)
 
     def _turn(self, turn: Turn) -> Turn:
-        """The turn as it is known, or this one."""
+        """The known turn, or this one."""
         turn.text = turn.text[: MOST_TEXT + 1]
         known = self._turns.setdefault((turn.trace, turn.prefix), turn)
         known.when = min(known.when, turn.when)
         return known
 
     def turns(self) -> list[Turn]:
-        """All turns, in the order of their times, else of the logs, with those that have no text or no tool."""
+        """All turns, by time or else in the order of the logs, including those without a text or a tool."""
         self._attach()
         for turn in self._turns.values():
             for tool in self._finders & turn.uses.keys():
@@ -344,7 +344,7 @@ class Joiner:
         return kept
 
     def _conversation(self, turn: Turn) -> str:
-        """The conversation as the log names it, else the trace; without such an id, the first request."""
+        """The conversation's id in the log, else the trace; without these, the first request."""
         if turn.trace in self._conversations:
             return f"conversation {self._conversations[turn.trace]}"
         if turn.trace in self._openings:
@@ -352,14 +352,14 @@ class Joiner:
         return f"opening {turn.opening}" if turn.trace.startswith("record ") else turn.trace
 
     def _roles_of(self, call: Call, finding: set[str]) -> Sequence[Role]:
-        """What a call is. If its result lists tools, it is a search, and so are all calls of its tool."""
+        """The role of a call. If its result lists tools, it is a search, and so are all calls of its tool."""
         if call.call_id not in finding:
             return self._roles.of(call)
         self._finders.add(call.tool)
         return [Role(call, SEARCH, tuple(search_texts(call.arguments)))]
 
     def _attach(self) -> None:
-        """Give calls that stand alone to the request before them, in their trace or else in their conversation."""
+        """Assign calls without a turn to the request before them, in their trace or else in their conversation."""
         of_conversation: defaultdict[str, _Requests] = defaultdict(list)
         for trace, requests in self._last.items():
             if trace in self._conversations:
@@ -379,7 +379,7 @@ class Joiner:
         self._steps.clear()
 
     def _search_turns(self, trace: str, steps: Sequence[_Step]) -> _Requests:
-        """Where a log has no request at all, what a model typed into a tool search is the request for what follows."""
+        """If a log has no request at all, a model's tool search serves as the request for what follows."""
         requests: _Requests = []
         has_called = True
         for step in steps:
@@ -393,8 +393,8 @@ class Joiner:
         return requests
 
     def _attach_messages(self, steps: Sequence[_Step], requests: _Requests, unclear: bool) -> None:
-        """Give calls and results of messages to their turns."""
-        told = _Told(requests)
+        """Assign calls and results of messages to their turns."""
+        told = _LoggedCalls(requests)
         matchers: dict[int, _Matcher] = {}
         executed = {step.event.call_id: step.when for step in steps if step.endings}
         for step in steps:
@@ -419,12 +419,12 @@ class Joiner:
                 told.add("id", call_id, turn)
 
     def _attach_executions(self, steps: Sequence[_Step], requests: _Requests, unclear: bool) -> None:
-        """Give executions to the calls that messages tell of, else to the turn before them.
+        """Assign executions to the calls in messages, else to the turn before them.
 
-        That of a call that an answer has must not go to another request: a trace may hold some that the user did not
-        make, such as one for a title.
+        The execution of an answer's call must not go to another request: a trace may contain requests that the user did
+        not make, such as one for a title.
         """
-        told = _Told(requests)
+        told = _LoggedCalls(requests)
         for step in steps:
             near = _turn_at(requests, step.when)
             for role in step.roles:
@@ -451,10 +451,11 @@ class Joiner:
                     uses.told |= dict.fromkeys((call_id, number) for number in turn.results[call_id] or (0,))
 
     def _without_inner(self, trace: str, steps: Sequence[_Step]) -> list[_Step]:
-        """The steps, without executions that run inside another one as a part of it: the same call by a second name.
+        """The steps without executions that are part of another execution: the same call under a second name.
 
-        So a span of the client of MCP stands in that of the agent, which may have a name for display, and may not know
-        that the call failed. Several inside one are its tries; those of several other tools say nothing of it.
+        For example, the MCP client's span inside that of the agent, which may have a display name and may not know that
+        the call failed. Several executions inside one are its tries; those of several other tools are not related to
+        it.
         """
         spans: dict[str, _Step] = {}
         for step in steps:
@@ -482,7 +483,7 @@ class Joiner:
         return kept
 
     def _find_outer(self, trace: str, step: _Step, spans: Mapping[str, _Step]) -> _Step | None:
-        """The execution right around another one, or farther out if it is one of the same call."""
+        """The execution directly around another one, or farther out if it is the same call."""
         if not step.endings or not step.exchange.span:
             return None
         twice = spans[step.exchange.span]
@@ -501,10 +502,10 @@ class Joiner:
         return None
 
     def _merge_turns(self) -> list[Turn]:
-        """The turns without those that another record of the same conversation tells more of.
+        """The turns without those of which another record of the same conversation reports more.
 
-        Records without ids, and traces of one session, repeat earlier turns: with all their calls, with some, or
-        with none. Turns with the same requests up to them are one if the calls of one are among those of the other.
+        Records without ids, and traces of one session, repeat earlier turns: with all, some or none of their calls.
+            Turns with the same requests up to them are the same if the calls of one are among those of the other.
         """
         same: defaultdict[tuple[str, bytes], list[Turn]] = defaultdict(list)
         for turn in self._turns.values():
@@ -520,11 +521,11 @@ class Joiner:
                 else:
                     whole.absorb(turn, self._remarks)
                     gone.add(id(turn))
-        # Turns of one record have one time; they stay in their order.
+        # Turns of one record have one time and keep their order.
         return sorted((turn for turn in self._turns.values() if id(turn) not in gone), key=lambda turn: turn.when)
 
     def _earlier(self, turns: Sequence[Turn]) -> dict[int, tuple[tuple[str, str], ...]]:
-        """The requests before turns of a conversation whose records repeat nothing, by the `id` of the turn."""
+        """The requests before each turn, by the turn's `id`, in conversations whose records repeat nothing."""
         earlier: dict[int, tuple[tuple[str, str], ...]] = {}
         said: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
         for turn in turns:
@@ -537,12 +538,12 @@ class Joiner:
         return earlier
 
 
-#: What a call is known by: its id, its name, this without signs, without its server, or its arguments.
+#: Keys of a call: its id, its name, the normalised name, the name without server, or its arguments.
 _Mark = tuple[str, str | bytes]
 
 
-class _Told:
-    """The calls that the turns of some requests have, which other records tell again."""
+class _LoggedCalls:
+    """The calls in the turns of some requests, which other records report again."""
 
     def __init__(self, requests: _Requests) -> None:
         self.searches: set[str] = set()
@@ -562,16 +563,16 @@ class _Told:
                     self._tools[what, name] = tool
 
     def add(self, what: str, name: str | bytes, turn: Turn) -> None:
-        """Take a call by one of its marks."""
+        """Add a call under one of its keys."""
         self._turns[what, name][id(turn)] = turn
 
     def nearest(self, what: str, name: str | bytes, near: Turn | None) -> Turn | None:
-        """The turn of a call by one of its marks, this one if it has it."""
+        """The turn of a call by one of its keys; this one if it has the call."""
         turns = self._turns.get((what, name), {})
         return turns.get(id(near)) or next(reversed(turns.values()), None)
 
     def find(self, call: Call, near: Turn | None, roles: Roles) -> tuple[Turn | None, str, str]:
-        """The turn of a call, its id if that tells it, and its name there; no turn if nothing tells it."""
+        """The turn of a call, its id if known, and its name there; no turn if nothing identifies it."""
         if call.call_id and (turn := self.nearest("id", call.call_id, near)):
             tools = [tool for tool, uses in turn.uses.items() if uses.has(call.call_id)]
             alike = next((tool for tool in tools if are_alike(tool, call.tool)), (tools or [call.tool])[0])
@@ -581,7 +582,7 @@ class _Told:
         marks += [("like", digest)] if (digest := _digest(call.arguments)) else []
         mark = next((mark for mark in marks if mark in self._tools), None)
         if mark is None or (roles.meanings(call.tool) == 1 != roles.meanings(self._tools[mark])):
-            # Nothing tells it, or the catalogue has a tool by this name and none by the other.
+            # Nothing identifies it, or the catalogue has a tool with this name and none with the other.
             return None, "", ""
         return self.nearest(*mark, near), "", self._tools[mark]
 
@@ -602,7 +603,7 @@ def _names(call_id: str, *names: str) -> str:
 
 
 def _digest(arguments: Any) -> bytes | None:
-    """A digest of the arguments of a call; None if it has none, or if they are very long."""
+    """A digest of a call's arguments; None if it has none, or if they are very long."""
     if isinstance(arguments, str) and len(arguments) > MOST_TEXT:
         return None
     given = object_of(arguments)

@@ -1,4 +1,4 @@
-"""Langfuse: exports of traces and observations, as the API, the tables and the storage integration write them."""
+"""Langfuse: exports of traces and observations, from the API, the tables and the storage integration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _is_observation(value: Mapping[str, Any]) -> bool:
 
 
 def read_langfuse(value: Mapping[str, Any]) -> Iterator[LoggedExchange]:
-    """The exchanges of a trace, with its observations or without, or of an observation."""
+    """The exchanges of a trace, with or without its observations, or of an observation."""
     if _is_observation(value):
         yield _exchange(value, "", first_field(value, *_SESSIONS))
         return
@@ -43,14 +43,14 @@ def read_langfuse(value: Mapping[str, Any]) -> Iterator[LoggedExchange]:
     observations = value.get("observations", about.get("observations"))
     listed = observations if isinstance(observations, list) else []
     exchanges = [_exchange(each, trace, session) for each in listed if isinstance(each, dict)]
-    # What the trace says of itself repeats its observations, where these have it.
+    # The trace's own fields repeat its observations, if these have them.
     if not any(isinstance(event, LoggedRequest) for exchange in exchanges for event in exchange.events):
         yield LoggedExchange(tuple(_step(about)), trace, session, first_time(about, *_TIMES))
     yield from exchanges
 
 
 def _exchange(value: Mapping[str, Any], trace: str, session: str) -> LoggedExchange:
-    """What an observation says."""
+    """The content of an observation."""
     kind, parent = str(value.get("type")).upper(), first_field(value, *_PARENTS)
     events: list[Event] = []
     if kind == "TOOL":
@@ -65,7 +65,7 @@ def _exchange(value: Mapping[str, Any], trace: str, session: str) -> LoggedExcha
 
 
 def _call(value: Mapping[str, Any]) -> Call | Unknown:
-    """The call of an observation of a tool, whose own name may be one for display."""
+    """The call in a tool's observation, whose own name may be a display name."""
     about = json_of(value.get("metadata"))
     attributes = json_of(about.get("attributes")) if isinstance(about, dict) else None
     attributes = attributes if isinstance(attributes, dict) else {}
@@ -79,7 +79,7 @@ def _call(value: Mapping[str, Any]) -> Call | Unknown:
 
 
 def _step(value: Mapping[str, Any]) -> list[Event]:
-    """What a call of a model, a trace or its first step was asked, and the answer."""
+    """Input and output of a model call, a trace or its first step."""
     answered = answer_events(json_of(value.get("output")))
     listed = json_of(value.get("toolCalls", value.get("tool_calls")))
     if isinstance(listed, list) and not any(isinstance(event, Call) for event in answered):

@@ -1,4 +1,4 @@
-"""LangSmith: runs as JSON Lines or nested in `child_runs`, and LangChain's streams of events, which end them."""
+"""LangSmith: runs as JSON Lines or nested in `child_runs`, and LangChain's event streams, which end runs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from bench.traces.fields import CALL_IDS, first_field, json_of, seconds_of
 from bench.traces.messages import answer_events, events_of, exchange_of, is_messages, request_events
 from bench.traces.results import message_of, span_ending
 
-#: What threads are called by, in the metadata; `session_id` of a run itself is the project.
+#: Names of thread ids in the metadata; `session_id` of a run itself is the project.
 _THREADS = ("session_id", "thread_id", "conversation_id")
 _MOST_DEPTH = 40
-#: Runs that neither call a model nor a tool, and events of LangChain's `astream_events`, with what they begin or end.
+#: Runs that call neither a model nor a tool, and events of LangChain's `astream_events` that begin or end something.
 _OTHER_RUNS = frozenset({"retriever", "embedding", "prompt", "parser", "custom"})
 _EVENT = re.compile(r"on_(?:(llm|tool|chain|retriever|prompt|parser)|chat_model|custom)_(start|stream|end|error|event)")
 
@@ -41,7 +41,7 @@ def read_langsmith(value: Mapping[str, Any]) -> Iterator[LoggedExchange]:
 
 
 def _run_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The run that an event ends; one that says nothing if it ends none."""
+    """The run that an event ends; an empty one if it ends none."""
     given = event.get("data")
     data: Mapping[str, Any] = given if isinstance(given, dict) else {}
     above = event.get("parent_ids")
@@ -73,14 +73,14 @@ def _events(run: Mapping[str, Any]) -> Sequence[Event]:
     inputs, outputs = json_of(run.get("inputs")), json_of(run.get("outputs"))
     if kind == "llm":
         return exchange_of(request_events(inputs), answer_events(outputs))
-    # The state of a graph after its run has all that was said; of other chains, the runs below say it one by one.
+    # The state of a graph after its run contains everything; for other chains, their child runs report it step by step.
     state = outputs.get("output", outputs) if isinstance(outputs, dict) else None
     whole = events_of(state["messages"]) if isinstance(state, dict) and is_messages(state.get("messages")) else []
     return exchange_of(request_events(inputs), whole)
 
 
 def _call(run: Mapping[str, Any]) -> Call | Unknown:
-    """The call of a run of a tool, whose own name may be one for display."""
+    """The call in a tool's run, whose own name may be a display name."""
     message, serialized = message_of(run.get("outputs")), run.get("serialized")
     named = [message, serialized if isinstance(serialized, dict) else {}, run]
     name = next((name for each in named if (name := first_field(each, "name"))), "")

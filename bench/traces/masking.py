@@ -1,7 +1,7 @@
 """Masking of personal data and secrets in texts that leave a log.
 
-Masked are e-mail addresses, keys and tokens in their common forms, and long numbers: cards, phones, accounts. Names of
-people and places are not: no pattern finds them. Every expression reads a text in linear time.
+E-mail addresses, keys and tokens in common forms, and long numbers (cards, phones, accounts) are masked. Names of
+people and places are not, because no pattern finds them. Every expression reads a text in linear time.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ EMAIL, KEY, NUMBER = "[email]", "[key]", "[number]"
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.DOTALL
 )
-#: JSON Web Tokens: what they begin with is `{"` in base64.
+#: JSON Web Tokens: they begin with `{"` in base64.
 _JWT = re.compile(r"(?<![\w-])eyJ[\w-]++(?:\.[\w-]*+){1,4}")
 #: `user:password` before the host of a URL.
 _URL = re.compile(r"(?<=://)[^\s/@:]{0,256}+:[^\s/@]{1,256}+(?=@)")
 _EMAIL = re.compile(r"(?<![\w.+%-])(?:[\w.+%-]++@|[\w.+-]++%40)[\w-]++(?:\.[\w-]++)++")
-#: Keys that say whose they are.
+#: Keys with a provider's prefix.
 _PREFIXED = re.compile(
     r"(?<![A-Za-z0-9])(?:[srp]k[-_]|gh[pousr]_|github_pat_|gl[a-z]{1,6}-|xox[a-z]-|xapp-|hf_|npm_|pypi-|lsv2_|whsec_|SG\.|"
     r"ya29\.|AIza|dop_v1_|shp[a-z]{2}_|pat[-_]|key-|xai-|gsk_|tvly-|r8_|dapi|fc-|nvapi-)(?P<rest>[A-Za-z0-9_.\-]{12,}+)"
 )
 _AWS = re.compile(r"(?<![A-Za-z0-9])A(?:KIA|SIA|GPA|IDA|ROA|NPA|NVA)[A-Z0-9]{16,}+")
-#: What follows the name of a scheme or of a secret.
+#: Secrets after the name of a scheme or of a secret.
 _BEARER = re.compile(r"(?<![a-z])(bearer|basic|token)(\s+)(?P<rest>[A-Za-z0-9._~+/=-]{8,}+)", re.IGNORECASE)
 _ASSIGNED = re.compile(
     r"(?<![a-z])(api[_ -]?key|access[_ -]?key|secret|token|password|passwd|pwd)(\w*[\"']?\s{0,4}[:=]\s{0,4}[\"']?)"
     r"(?P<rest>[^\s\"',;&\[\]]{6,}+)",
     re.IGNORECASE,
 )
-#: The same for secrets that look like words: what follows a colon or an equals sign after a name that ends there.
+#: The same for secrets that look like words: after a colon or an equals sign that follows such a name.
 _SAID = re.compile(
     r"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))(?i:(?:api|access|private)[_ -]?key|secret|token|authorization|password|"
     r"passwd|passphrase|pwd)(?:_\w{1,40}|\d{1,3})?[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?i:(?:bearer|basic|digest|token)\s{1,4})?"
     r"(?P<rest>(?<=\")[^\"\n\[\]]{4,200}(?=\")|[^\s\"',;&\[\]]{4,}+)"
 )
-#: What stands there in schemas and messages, and is none.
+#: Words in that position in schemas and messages that are not secrets.
 _NO_SECRET = frozenset(
     "basic bearer boolean digest expired false invalid missing none null number object optional required string "
     "token true undefined".split()
@@ -55,7 +55,7 @@ _IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?
 #: Digits, alone or in groups: a space, a dot, a hyphen, a slash or parentheses between two groups.
 _DIGITS = re.compile(r"(?:\+|\()?\d++(?:(?:[ \u00a0\u2009\u202f]{1,2}|[._\-/]|\) ?|[ -]\()\d++)*+")
 _DATE = re.compile(r"(?<!\d)(?:\d{4}-\d\d?-\d\d?|\d\d?[./-]\d\d?[./-]\d{4}|\d{4}/\d\d?/\d\d?)(?!\d)")
-#: Digits that stand together, and digits in groups, from which on a number is masked.
+#: Minimum digits of a masked number: contiguous, and in groups.
 _MOST_DIGITS, _MOST_GROUPED = 7, 8
 
 
@@ -64,15 +64,15 @@ def _has_digit(text: str) -> bool:
 
 
 def _is_no_word(text: str) -> bool:
-    """Whether a text has a digit, or capitals inside: `Bearer securities` is a phrase, `bearer eR4tz...` is not."""
+    """Whether a text has a digit, or inner capitals: `Bearer securities` is a phrase, `bearer eR4tz...` is not."""
     return _has_digit(text) or (any(sign.isupper() for sign in text[1:]) and not text.isupper())
 
 
 def _is_random(text: str) -> bool:
-    """Whether letters and digits change as in base64, and not as in names, paths and slugs.
+    """Whether letters and digits alternate as in base64, and not as in names, paths and slugs.
 
-    In random base64, runs of one kind of sign have 1.9 signs on average; the words of names have four or more. Of
-    random texts of 32 signs, about one in 600 is taken for a name; of those of 48, one in 6,000.
+    In random base64, runs of one kind of character have 1.9 characters on average; the words of names have four or
+    more. Of random texts with 32 characters, about one in 600 is mistaken for a name; with 48, one in 6,000.
     """
     words = _WORDS.findall(text)
     dense = any(_has_digit(run) for run in re.findall(r"[A-Za-z0-9]{16,}", text))
@@ -80,21 +80,21 @@ def _is_random(text: str) -> bool:
 
 
 def _is_long_number(text: str) -> bool:
-    """Whether digits, alone or grouped, are those of a card, a phone or an account, and no date, amount or list."""
+    """Whether digits, contiguous or grouped, are a card, phone or account number, not a date, amount or list."""
     rest = _DATE.sub(" ", text)
     groups = re.findall(r"\d+", rest)
     if any(len(group) > _MOST_DIGITS for group in groups):
-        # A fraction of many digits is a measurement.
+        # A fraction with many digits is a measurement.
         return re.fullmatch(r"\d{1,7}\.\d+", text) is None
     if sum(map(len, groups)) <= _MOST_GROUPED or len(groups) < 2:
         return False
-    # Phones begin with +, 0 or a parenthesis. In other numbers, small groups are those of a list.
+    # Phone numbers begin with +, 0 or a parenthesis. In other numbers, small groups form a list.
     return text[0] in "+(0" or "-" in rest or min(map(len, groups[1:])) >= 3
 
 
 _Test = Callable[[str], bool]
 _NAMED = frozenset({_BEARER, _ASSIGNED, _SAID})
-#: In the order in which they are masked: the pattern, what is put in its place, and when its match is none.
+#: In order of application: the pattern, its placeholder, and when a match does not count.
 _MASKS: tuple[tuple[re.Pattern[str], str, _Test], ...] = (
     *((pattern, KEY, bool) for pattern in (_PRIVATE_KEY, _JWT, _URL)),
     (_EMAIL, EMAIL, bool),
@@ -113,7 +113,7 @@ _MASKS: tuple[tuple[re.Pattern[str], str, _Test], ...] = (
 
 
 def mask_text(text: str) -> tuple[str, Counter[str]]:
-    """A text with placeholders in place of what is masked, and how often each placeholder was put."""
+    """A text with placeholders for what is masked, and the number of each placeholder."""
     known = secrets.mask(text)
     counts = Counter({KEY: added} if (added := known.count(secrets.MASK) - text.count(secrets.MASK)) else {})
     text = known
@@ -124,7 +124,7 @@ def mask_text(text: str) -> tuple[str, Counter[str]]:
             if not holds(rest):
                 return match[0]
             counts[placeholder] += 1
-            # The scheme, or the name of the secret, stays.
+            # Keep the scheme, or the name of the secret.
             return match[0].removesuffix(rest) + placeholder if match.re in _NAMED else placeholder
 
         text = pattern.sub(put, text)

@@ -1,7 +1,7 @@
 """Messages of chat models as events: OpenAI, Anthropic, Gemini, OpenTelemetry, LangChain, LlamaIndex, pydantic-ai, ...
 
-One table says what the parts of messages are; the fields of all forms that name a tool, its arguments, and what ties a
-call to its result, are those of `events`.
+One table classifies the parts of messages; the field names of all formats for a tool, its arguments and the ids that
+link calls to results are in `fields`.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from bench.traces.fields import (
 )
 from bench.traces.results import Ending, ending_of
 
-#: Messages inside lists inside messages. Real logs have three levels.
+#: Maximum nesting of messages in lists in messages. Real logs have three levels.
 _MOST_DEPTH = 12
 _USER = frozenset({"user", "human", "humanmessage", "humanmessagechunk"})
 _ASSISTANT = frozenset({"assistant", "ai", "model", "aimessage", "aimessagechunk", "bot"})
 _TOOL = frozenset({"tool", "function", "toolmessage", "functionmessage"})
-#: Messages of the application, which nobody asked.
+#: Messages of the application, not of a user.
 _APPLICATION = frozenset({"system", "developer", "systemmessage", "systemmessagechunk", "removemessage", "remove"})
 #: The two messages of pydantic-ai, by their `kind`.
 _KINDS = {"request": "user", "response": "assistant"}
 
 _Part = Literal["text", "call", "hosted", "result", "error", "other"]
-#: What parts of content and items of Responses are. Hosted calls run on the model's side.
+#: Kinds of content parts and of items of Responses. Hosted calls run on the model's side.
 _PARTS: dict[str, _Part] = {
     **dict.fromkeys(("", "text", "input_text", "output_text", "user-prompt", "Generation", "GenerationChunk"), "text"),
     **dict.fromkeys(("tool_use", "mcp_tool_use", "tool_call", "tool-call"), "call"),  # Anthropic, LangChain, OTel
@@ -50,7 +50,7 @@ _PARTS: dict[str, _Part] = {
     **dict.fromkeys(("tool_call_response", "function_response", "function_call_output"), "result"),
     **dict.fromkeys(("custom_tool_call_output",), "result"),
     **dict.fromkeys(("tool-error", "retry-prompt"), "error"),  # Vercel, pydantic-ai
-    # What has neither the user's words nor a call of the library: pictures, files, thoughts, results of the host.
+    # Parts with neither the user's words nor a call of the library: images, files, thoughts, results of the host.
     **dict.fromkeys(("image", "image_url", "image-url", "input_image", "audio", "input_audio", "audio-url"), "other"),
     **dict.fromkeys(("video", "video-url", "file", "input_file", "document", "document-url", "binary"), "other"),
     **dict.fromkeys(("media", "blob", "uri", "source", "source-url", "source-document", "container_upload"), "other"),
@@ -62,21 +62,21 @@ _PARTS: dict[str, _Part] = {
 _FIELDS = frozenset({"inlineData", "inline_data", "fileData", "file_data", "executableCode", "executable_code"})
 _FIELDS |= {"codeExecutionResult", "code_execution_result", "thought", "thoughtSignature", "thought_signature"}
 _FIELDS |= {"text", "content", "videoMetadata", "video_metadata", "cachePoint"}
-#: Items of Responses, and what the Agents SDK has around them, which a list of messages may begin with.
+#: Items of Responses, and wrappers of the Agents SDK, which a list of messages may begin with.
 _ITEMS = frozenset(kind for kind in _PARTS if kind.endswith(("_call", "_call_output")) and kind != "tool_call")
 _OTHER_ITEMS = frozenset({"reasoning", "message", "item_reference", "compaction", "tool_search_output"})
 _OTHER_ITEMS |= {"mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "computer_call_output"}
 _OTHER_ITEMS |= {"local_shell_call_output", "shell_call_output", "apply_patch_call_output"}
-#: Fields of what a run, a trace or an agent was given that hold the request: messages first, then texts.
+#: Fields of the input of a run, a trace or an agent that contain the request: messages first, then texts.
 _REQUESTS = (
     *("messages", "input", "contents", "user_msg", "question", "query", "user_input", "task", "message"),
     *("prompt", "text"),
 )
 _MESSAGE = frozenset(words("messages", "fields"))
 _TOO_DEEP = Unknown("a message that is nested too deeply")
-#: Where a call names the server, or the namespace, of its tool.
+#: Fields of a call with the server, or the namespace, of its tool.
 _SERVERS = ("server_name", "server_label", "namespace")
-#: A conversation in one text, as LangChain writes it for models that take a prompt.
+#: A conversation as one text, as LangChain writes it for completion models.
 _SPEAKERS = ("Human", "AI")
 _SPEAKER = re.compile(r"^(System|Human|AI|Tool|Function): ", re.MULTILINE)
 
@@ -94,7 +94,7 @@ def events_of(value: Any, depth: int = 0) -> list[Event]:
         return [event for each in value for event in _item_events(each, depth + 1)]
     if not isinstance(value, dict):
         return []
-    # Gemini may leave out that the user speaks.
+    # Gemini may omit the user role.
     return _message({"role": "user", **value} if "parts" in value and not _role(value) else value, depth)
 
 
@@ -105,7 +105,7 @@ def _item_events(value: Any, depth: int) -> list[Event]:
 
 
 def request_events(given: Any) -> list[Event]:
-    """The events of what a run, a trace or an agent was given: messages, a message, a text, or an object with one."""
+    """The events of the input of a run, a trace or an agent: messages, a message, a text, or an object with one."""
     given = json_of(given)
     given = given.get("inputs", given) if isinstance(given, dict) else given
     if isinstance(given, dict) and not is_messages([given]):
@@ -129,7 +129,7 @@ def is_messages(value: Any) -> bool:
 
 
 def answer_events(value: Any, depth: int = 0) -> list[Event]:
-    """The events of a model's answer, in any of the forms above, whole or as the pieces of a stream."""
+    """The events of a model's answer in any of these forms, whole or as pieces of a stream."""
     value = json_of(value)
     if isinstance(value, str):
         return [LoggedReply(text)] if (text := text_of(value)) and not _is_cut(value) else []
@@ -145,7 +145,7 @@ def answer_events(value: Any, depth: int = 0) -> list[Event]:
         return [event for each in value if isinstance(each, dict) for event in answer_events(each, depth + 1)]
     if not isinstance(value, dict):
         return []
-    for key in ("choices", "candidates", "generations"):  # of several, one was shown
+    for key in ("choices", "candidates", "generations"):  # of several candidates, one was shown
         if isinstance(value.get(key), list):
             return answer_events(value[key][:1], depth + 1)
     if _is_piece(value):
@@ -157,7 +157,7 @@ def answer_events(value: Any, depth: int = 0) -> list[Event]:
     if isinstance(content, dict) and not _role(value):  # a candidate of Gemini
         return answer_events(content, depth + 1)
     if isinstance(value.get("messages"), list):
-        # The state of a graph after the run.
+        # the state of a graph after the run
         return events_of(value["messages"], depth + 1)
     if not _role(value) and _kind(value) not in {"", "message"} and "raw_item" not in value:
         return _message({"role": "assistant", "content": [value]}, depth)  # an item, or a part without its message
@@ -165,7 +165,7 @@ def answer_events(value: Any, depth: int = 0) -> list[Event]:
 
 
 def exchange_of(request: Sequence[Event], answer: Sequence[Event]) -> tuple[Event, ...]:
-    """The events of a request and its answer; of a graph, the state after its run has all that was said before."""
+    """The events of a request and its answer; a graph's state after its run contains everything before."""
     is_state = any(isinstance(event, LoggedRequest) for event in answer)
     return tuple(answer) if is_state else (*request, *answer)
 
@@ -196,7 +196,7 @@ def calls_of(value: Any) -> Iterator[Call | Unknown]:
 
 
 def _ending_of_call(call: Mapping[str, Any]) -> Ending | None:
-    """How a call that holds its own result ended: `mcp_call` of Responses, and LlamaIndex's `ToolOutput`."""
+    """How a call that contains its own result ended: `mcp_call` of Responses, and LlamaIndex's `ToolOutput`."""
     if call.get("error") or call.get("status") == "incomplete":
         return "error"
     ending = ending_of(call)
@@ -204,7 +204,7 @@ def _ending_of_call(call: Mapping[str, Any]) -> Ending | None:
 
 
 def _spoken(text: str) -> list[Event]:
-    """A text as the request that it is, or as the turns of a conversation that it has in LangChain's form."""
+    """A text as a request, or as the turns of a conversation in LangChain's form."""
     if not text.startswith(("System: ", "Human: ")) or "Human" not in _SPEAKER.findall(text):
         return [LoggedRequest(text_of(text))]
     pieces = _SPEAKER.split(text)[1:]
@@ -213,7 +213,7 @@ def _spoken(text: str) -> list[Event]:
 
 
 def _is_cut(text: str) -> bool:
-    """Whether a text is the beginning of JSON: exporters cut attributes at a length."""
+    """Whether a text is the beginning of JSON: exporters truncate attributes."""
     return text.lstrip().startswith(('[{"', '{"'))
 
 
@@ -222,13 +222,13 @@ def _is_pair(value: Sequence[Any]) -> bool:
 
 
 def _kind(message: Mapping[str, Any]) -> str:
-    """The type of a message or part; pydantic-ai and LlamaIndex have words of their own for it."""
+    """The type of a message or part, including the terms of pydantic-ai and LlamaIndex."""
     kind = first_value(message, "type", "part_kind", "block_type")
     return kind if isinstance(kind, str) else ""
 
 
 def _role(message: Mapping[str, Any]) -> str:
-    """The role of a message in lower case; empty if it is no message."""
+    """The role of a message in lower case; empty if it is not a message."""
     for key in ("role", "type"):
         value = message.get(key)
         if isinstance(value, str) and (key == "role" or value.lower() in _USER | _ASSISTANT | {"system", "tool"}):
@@ -265,8 +265,8 @@ def _message(message: Mapping[str, Any], depth: int) -> list[Event]:
             events += _part_events(part)
     text = "\n".join(text for text in texts if text)
     if role in _USER:
-        # Anthropic and Gemini send the results of tools as the user. A request of pydantic-ai says which part is the
-        # user's, beside results and what the framework asks to do again. What a user pastes is no call.
+        # Anthropic and Gemini send results of tools as the user. A request of pydantic-ai marks the user's part, beside
+        # results and retry prompts of the framework. Text that a user pastes is not a call.
         others = [event for event in events if not isinstance(event, Call)]
         has_results = any(isinstance(event, Outcome) for event in others)
         is_own = asked or not (has_results or first_field(message, "kind") in _KINDS)
@@ -275,16 +275,16 @@ def _message(message: Mapping[str, Any], depth: int) -> list[Event]:
     more = more if isinstance(more, dict) else {}
     if role in _TOOL:
         if any(isinstance(event, Call | Outcome) for event in events):
-            return events  # Koog has calls in messages of the tool
+            return events  # Koog puts calls into messages of the tool
         call_id, tool = first_field({**more, **message}, *CALL_IDS), first_field(message, *NAMES)
         return [Outcome(call_id, ending_of(message), tool), *events]
     known = {event.tool for event in events if isinstance(event, Call)}
     listed = first_value(message, "tool_calls", "toolCalls") or more.get("tool_calls")
-    # LangChain has a call of Anthropic's both in the content and in the list.
+    # LangChain has Anthropic's calls both in the content and in the list
     calls = [call for call in calls_of(listed) if isinstance(call, Unknown) or call.tool not in known]
     calls += calls_of([message["function_call"]]) if isinstance(message.get("function_call"), dict) else ()
     sources = message.get("sources")
-    if isinstance(sources, list):  # of an answer of LlamaIndex: the outputs of tools
+    if isinstance(sources, list):  # in an answer of LlamaIndex: outputs of tools
         calls += calls_of([each for each in sources if isinstance(each, dict) and "tool_name" in each])
     return [*([LoggedReply(text)] if text else []), *calls, *events]
 
@@ -294,7 +294,7 @@ _GEMINI = ("functionCall", "function_call", "functionResponse", "function_respon
 
 
 def _part_events(part: Mapping[str, Any], hosted: bool = False) -> Iterator[Call | Outcome | Unknown]:
-    """The call or the result that a part of a content, or an item of Responses, is."""
+    """The call or the result in a content part or an item of Responses."""
     kind = _kind(part)
     what = _PARTS.get(kind)
     called, returned = first_value(part, *_GEMINI[:2]), first_value(part, *_GEMINI[2:])
@@ -336,7 +336,7 @@ def _parts(content: Any) -> Iterator[Mapping[str, Any]]:
     if isinstance(content, str) and not (
         isinstance(parts, list) and parts and all(isinstance(each, dict) and "type" in each for each in parts)
     ):
-        parts = None if content.startswith('[{"type"') else content  # a user may well write other JSON
+        parts = None if content.startswith('[{"type"') else content  # users may write other JSON
     for part in _as_list(parts):
         if isinstance(part, str):
             yield {"text": part}
@@ -357,7 +357,7 @@ _STREAMED = ("response.", "content_block_", "message_start", "message_delta", "m
 
 
 def _delta(piece: Mapping[str, Any]) -> Any:
-    """The delta of a piece of chat; None if it is none."""
+    """The delta of a piece of chat; None if it is something else."""
     choices = piece.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     return first.get("delta") if isinstance(first, dict) else None

@@ -25,7 +25,7 @@ _GROUPS = (
 )
 _LOGS = ("logRecords", "log_records")
 _CONVERSATIONS = ("gen_ai.conversation.id", "session.id", "langfuse.session.id", "mcp.session.id")
-#: What says what a span is: the kind of one that executes a tool, and the other kinds that there are.
+#: Fields with the kind of a span: the kind of tool executions, and the other kinds.
 _KINDS = {
     "gen_ai.operation.name": (
         "execute_tool",
@@ -62,13 +62,13 @@ _RESULTS = (
     "output.value",
     "traceloop.entity.output",
 )
-#: Where a request and an answer stand: whole, as JSON; and flattened, as `llm.input_messages.0.message.role`.
+#: Locations of request and answer: whole, as JSON; and flattened, as `llm.input_messages.0.message.role`.
 _INPUTS = ("gen_ai.input.messages", "ai.prompt.messages", "gen_ai.prompt", "pydantic_ai.all_messages")
 #: Lists of events in one attribute, of pydantic-ai until version 1 of its instrumentation.
 _EVENTS = ("events", "all_messages_events")
 _OUTPUTS = ("gen_ai.output.messages", "gen_ai.completion")
 _FLAT_INPUTS, _FLAT_OUTPUTS = ("gen_ai.prompt", "llm.input_messages"), ("gen_ai.completion", "llm.output_messages")
-#: Events that are one message each, until version 1.36 of the conventions.
+#: Events of one message each, until version 1.36 of the conventions.
 _MESSAGE = re.compile(r"gen_ai\.(user|assistant|system|tool)\.message")
 _OTHER_EVENTS = r"gen_ai\.(choice|evaluation\.\w+)|exception"
 #: The first words of OpenInference's attributes that Phoenix nests.
@@ -94,7 +94,7 @@ def is_opentelemetry(value: Mapping[str, Any]) -> bool:
 
 
 class OpenTelemetry:
-    """Reads records one after the other; what log records say of a span is complete when all are read."""
+    """Reads records in order; what log records say about a span is complete once all are read."""
 
     def __init__(self) -> None:
         self._logged: defaultdict[tuple[str, str], list[LoggedExchange]] = defaultdict(list)
@@ -115,7 +115,7 @@ class OpenTelemetry:
             yield exchange
 
     def finish(self) -> Iterator[LoggedExchange]:
-        """The exchanges that log records make together, each span one; and requests that only a trace's root has."""
+        """The exchanges formed by log records, one per span, and requests that only a trace's root has."""
         told = self._asked | {trace for trace, _ in self._logged}
         yield from (root for trace, root in self._roots.items() if trace not in told)
         for logged in self._logged.values():
@@ -133,7 +133,7 @@ class OpenTelemetry:
         if name == "gen_ai.client.inference.operation.details":
             return replace(exchange, events=(*_request_events(attributes), *_answer_events(attributes)))
         events = _event(name, _plain(record.get("body")) or attributes)
-        # When all records are read, nobody knows the line of what is unknown.
+        # Once all records are read, the line of an unknown part is lost.
         unknown_events = tuple(event for event in events if isinstance(event, Unknown))
         if said := tuple(event for event in events if not isinstance(event, Unknown)):
             self._logged[trace, span].append(replace(exchange, events=said, span=span))
@@ -153,7 +153,7 @@ def _records(value: Mapping[str, Any]) -> Iterator[tuple[bool, Mapping[str, Any]
 
 
 def _read_span(span: Mapping[str, Any]) -> tuple[LoggedExchange, tuple[Event, ...]]:
-    """What a span says; and what it was asked, if it is the first one of a trace."""
+    """The content of a span, and its request if it is the first of a trace."""
     attributes = attributes_of(span.get("attributes"))
     (trace, own), parent = _ids(span), first_field(span, *_PARENTS)
     conversation, time = first_field(attributes, *_CONVERSATIONS), first_time(span, *_STARTS)
@@ -193,7 +193,7 @@ def _span_events(span: Mapping[str, Any], attributes: Mapping[str, Any]) -> list
 
 
 def _ending(span: Mapping[str, Any], attributes: Mapping[str, Any]) -> Ending | None:
-    """How the span of a tool ended; None where neither its status is set, as most leave it, nor a result is there."""
+    """How a tool's span ended; None if neither its status, which most leave unset, nor a result is there."""
     status = span.get("status")
     code = first_field(status, "code", "status_code") if isinstance(status, dict) else first_field(span, *_STATUSES)
     if code.upper() in {"2", "ERROR", "STATUS_CODE_ERROR"} or first_field(attributes, "error.type"):
@@ -225,7 +225,7 @@ def _answer_events(attributes: Mapping[str, Any]) -> list[Event]:
 
 
 def _event(name: str, body: Any) -> list[Event]:
-    """The events of one `gen_ai.*.message` or `gen_ai.choice`; the fields of span events are JSON."""
+    """The events of a `gen_ai.*.message` or `gen_ai.choice`; fields of span events are JSON."""
     if not isinstance(body, Mapping):
         body = {"content": body}
     whole = json_of(body.get("body"))  # Koog: the SDK of Java has no bodies of events
@@ -242,7 +242,7 @@ def _event(name: str, body: Any) -> list[Event]:
 def attributes_of(given: Any) -> dict[str, Any]:
     """Attributes as an object: OTLP lists pairs of key and value, others write an object.
 
-    Phoenix stores those of OpenInference as objects in each other; they are given by their whole keys as well.
+    Phoenix stores OpenInference attributes as nested objects; these are also returned under their full keys.
     """
     if isinstance(given, dict):
         nested = [(key, value) for key, value in given.items() if key.partition(".")[0] in _NESTED]
@@ -251,7 +251,7 @@ def attributes_of(given: Any) -> dict[str, Any]:
 
 
 def _flat(key: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
-    """An attribute that holds objects and lists, and each value in it by its whole key."""
+    """An attribute with objects and lists, and each value in it under its full key."""
     yield key, value
     if isinstance(value, dict | list) and depth < _MOST_STEPS:
         pairs = value.items() if isinstance(value, dict) else ((str(number), each) for number, each in enumerate(value))
@@ -260,7 +260,7 @@ def _flat(key: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
 
 
 def _span_of_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of Phoenix's table of spans as the span that it is."""
+    """A row of Phoenix's span table as a span."""
     span = {key: value for key, value in row.items() if not key.startswith(("attributes.", "context."))}
     for group in ("attributes", "context"):
         span[group] = {key[len(group) + 1 :]: value for key, value in row.items() if key.startswith(f"{group}.")}

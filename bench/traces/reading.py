@@ -1,4 +1,4 @@
-"""Reading logs: line by line, so that a log of any length is read, and what cannot be read is named and counted."""
+"""Read logs line by line, so that their length does not matter; name and count what cannot be read."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from bench.base import strict_json
 from bench.base.errors import DataError, UsageError
 from bench.importing.reading import open_regular
 
-#: Bytes of one record, and of all files together.
+#: Maximum bytes of one record, and of all files together.
 MOST_RECORD, MOST_BYTES = 64 << 20, 4 << 30
-#: Remarks that are kept one by one: of a kind, and of all.
+#: Maximum remarks to keep: of a kind, and in total.
 _MOST_OF_A_KIND, _MOST_REMARKS = 100, 1_000
-#: What is wrong with JSON that has a key twice, and with what Python cannot read.
+#: Messages about JSON that repeats a key, and JSON that Python cannot read.
 CONTRADICTORY, TOO_DEEP = "a field has two values", "it is nested too deeply"
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line, or all of a file from the first one on.
+    """A line, or a whole file from the first line on.
 
     Attributes:
-        number: the line that it begins in.
-        value: what it holds; None for a line that cannot be read.
+        number: the line it begins on.
+        value: its value; None for an unreadable line.
         fault: why it cannot be read, without a full stop; empty if it can.
-        more: what tells the fault from others of its kind.
+        more: what distinguishes the fault from others of its kind.
     """
 
     number: int
@@ -40,10 +40,10 @@ class Line:
 
 
 class Remarks:
-    """What could not be read, is not known or contradicts itself, with its place.
+    """What was unreadable, unknown or contradictory, with its place.
 
     Attributes:
-        counts: kind -> how often.
+        counts: kind -> number.
         first: (place, remark) of the first of each kind. The remark begins with its kind.
     """
 
@@ -52,14 +52,14 @@ class Remarks:
         self.first: list[tuple[str, str]] = []
 
     def add(self, place: str, kind: str, more: str = "") -> None:
-        """Take a remark; `more`: what is said beside its kind."""
+        """Add a remark; `more`: details beside its kind."""
         self.counts[kind] += 1
         if self.counts[kind] <= _MOST_OF_A_KIND and len(self.first) < _MOST_REMARKS:
             self.first.append((place, kind + more))
 
 
 class LogReader:
-    """Reads files, and digests what it reads."""
+    """Reads files and digests their content."""
 
     def __init__(self) -> None:
         self._left = MOST_BYTES
@@ -71,7 +71,7 @@ class LogReader:
         return self._digest.digest()
 
     def read(self, path: Path) -> Iterator[Line]:
-        """The values of a file: one that fills it, or one in each line.
+        """The values of a file: a single one, or one per line.
 
         Raises:
             UsageError: the file cannot be read, or all files together are too large.
@@ -96,7 +96,7 @@ class LogReader:
         head = file.read(MOST_RECORD + 1)
         begins = _parse(1, head.lstrip().partition(b"\n")[0])
         if len(head) <= MOST_RECORD and begins.fault not in ("", CONTRADICTORY):
-            # It does not begin with a line of JSON, so one value may fill it, written over many lines.
+            # It does not begin with a line of JSON, so it may be one value over many lines.
             whole = _parse(1, head)
             if whole.fault in ("", CONTRADICTORY):
                 self._count(head)

@@ -1,4 +1,4 @@
-"""How a call ended, by the result that a log has of it."""
+"""How a call ended, judged by its result in the log."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Literal, TypeAlias
 
 from bench.traces.fields import CALL_IDS, first_field, json_of, object_of
 
-#: How a call ended: well, in an error that its log marks, or in an error that only the text of its result tells.
+#: How a call ended: without an error, with an error that the log marks, or with one that only the result's text shows.
 Ending: TypeAlias = Literal["ok", "error", "error text"]
 _WORST: tuple[Ending | None, ...] = ("error", "error text", "ok", None)
 
 
 def worst(*endings: Ending | None) -> Ending | None:
-    """How a call ended by several records of it: an error that any of them tells is one; None if nothing says."""
+    """How a call ended according to several records: an error in any of them counts; None if none says."""
     return min(endings, key=_WORST.index)
 
 
@@ -23,18 +23,18 @@ def has_failed(ending: Ending | None) -> bool:
     return ending in ("error", "error text")
 
 
-#: How results say that their call failed. MCP, Anthropic and LlamaIndex have a flag, LangChain and Responses a status,
-#: pydantic-ai an outcome, Vercel's SDK a type; Gemini and many tools have an `error` in what they return. A `status` in
-#: there is the tool's.
+#: How results report a failed call. MCP, Anthropic and LlamaIndex have a flag, LangChain and Responses a status,
+#: pydantic-ai an outcome, Vercel's SDK a type; Gemini and many tools return an `error`. A `status` inside the result
+#: belongs to the tool.
 _FLAGS = ("is_error", "isError")
 _STATES = ("status", "outcome")
 _FAILED = frozenset({"error", "failed", "failure", "retried", "denied"})
 _FAILED_TYPES = frozenset({"error-text", "error-json", "execution-denied"})
 _RETURNED = ("response", "output", "tool_output", "content", "blocks", "result")
-#: The one field around what a tool returned, of Vercel's SDK, Gemini and FastMCP.
+#: The single field around a tool's output in Vercel's SDK, Gemini and FastMCP.
 _WRAPPERS = ({"value"}, {"output"}, {"result"})
-#: Results that are the text of an error, as docs/traffic.md lists them: one line after `Error:`, as tools and agents
-#: write it, and what frameworks return in place of a result. A text in which an error stands later is none.
+#: Results that are error messages, as docs/traffic.md lists them: one line after `Error:`, as tools and agents write
+#: it, and what frameworks return in place of a result. A text with an error further down does not count.
 _FAILURES = (
     re.compile(r"error:[^\n]*", re.IGNORECASE),
     re.compile(r"Error: .*\n ?Please fix your mistakes\.", re.DOTALL),  # LangGraph
@@ -47,7 +47,7 @@ _FAILURES = (
 
 
 def ending_of(result: Any) -> Ending:
-    """How a call ended, by the result of the tool with what the log has around it."""
+    """How a call ended, by the tool's result and its surroundings in the log."""
     if not isinstance(result, dict):
         return returned_ending(result)
     if any(result.get(flag) is True for flag in _FLAGS):
@@ -58,7 +58,7 @@ def ending_of(result: Any) -> Ending:
 
 
 def message_of(output: Any) -> Mapping[str, Any]:
-    """The message of a tool in what its span returned, which names the call; empty if it returned something else."""
+    """The tool message in a span's output, which names the call; empty if the output is something else."""
     given = object_of(output)
     for key in ("output", "kwargs", "data"):
         given = given[key] if isinstance(given, dict) and isinstance(given.get(key), dict) else given
@@ -66,7 +66,7 @@ def message_of(output: Any) -> Mapping[str, Any]:
 
 
 def span_ending(output: Any) -> Ending | None:
-    """How a call ended, by what its span has as its output; None without one."""
+    """How a call ended, by the output of its span; None without one."""
     given, message = object_of(output), message_of(output)
     if message or given is None:
         return ending_of(message) if message else None
@@ -74,7 +74,7 @@ def span_ending(output: Any) -> Ending | None:
 
 
 def returned_ending(value: Any) -> Ending:
-    """How a call ended, by what the tool returned: a text, an object, or parts with one text, as in MCP."""
+    """How a call ended, by the tool's output: a text, an object, or parts with one text, as in MCP."""
     value = object_of(value)
     if isinstance(value, str) and value.startswith('"'):  # Vercel's SDK writes a text as JSON
         value = json_of(f"[{value}]")

@@ -1,6 +1,6 @@
-"""What a logged call is: of a tool, a search for tools, a bridge to the tool in its arguments, or of no library at all.
+"""The role of a logged call: a tool, a search for tools, a bridge to the tool in its arguments, or none of these.
 
-A tool that the catalogue has is a tool, whatever it is called, unless it calls another one that the catalogue has.
+A tool of the catalogue always counts as a tool, whatever its name, unless it calls another tool of the catalogue.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bench.data.tool_names import ToolNames
 from bench.traces.events import Call
 from bench.traces.fields import MOST_TEXT, first_field, first_value, object_of, qualified_name, text_of
 
-#: Why a call is no gold.
+#: Why a call is not gold.
 SEARCH = "searches for tools"
 BUILT_IN = "built-in tool of the model or its host"
 HANDOFF = "handoff to another agent"
@@ -25,8 +25,8 @@ UNNAMED = "calls another tool, and the log does not say which"
 FAILED = "every call failed"
 ASIDE = (SEARCH, BUILT_IN, HANDOFF, ANSWER, LOOKED_UP, UNNAMED, FAILED)
 
-#: Names without their server: as they are, or by their letters and digits in lower case. Hosted searches are
-#: Anthropic's `tool_search_tool_bm25` and OpenAI's `tool_search`; others are those of gateways and frameworks, such as
+#: Names without their server: literally, or by their letters and digits in lower case. Hosted searches are Anthropic's
+#: `tool_search_tool_bm25` and OpenAI's `tool_search`; others belong to gateways and frameworks, such as
 #: `mcp_tool_search` (LiteLLM), `search_tools` (pydantic-ai, FastMCP), `retrieve_tools` (LangGraph), `mcp-find`.
 #: Handoffs are those of the Agents SDK, LangGraph, ADK (`transfer_to_...`), LlamaIndex (`handoff`) and CrewAI.
 _ROLES: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -37,13 +37,13 @@ _ROLES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"delegateworktocoworker|askquestiontocoworker"), HANDOFF),
     (re.compile(r"final_answer|final_result(_\w+)?"), ANSWER),
 )
-#: Tools that call the tool that their arguments name: `call_tool`, `use_mcp_tool`, `ExecuteExtraTool`, `mcp-exec`, ...
+#: Tools that call the tool named in their arguments: `call_tool`, `use_mcp_tool`, `ExecuteExtraTool`, `mcp-exec`, ...
 _BRIDGE = re.compile(
     r"(call|execute|exec|run|use|invoke)(extra|mcp|dynamic|deferred|external|remote)*tools?"
     r"|(mcp|dynamic)?tool(call|execute|exec|invoke|use|run)|mcp(exec|call|server|calltool)"
     r"|executeaction|composio(multi)?execute(tool)?|multitooluseparallel"
 )
-#: Where a bridge has the name, the server and the arguments of the tool, and lists of such calls.
+#: Fields of a bridge with the tool's name, server and arguments, and with lists of such calls.
 _INNER_NAMES = (
     *("tool_name", "toolName", "tool", "tool_id", "toolId", "tool_slug", "recipient_name", "function_name"),
     *("action_name", "function", "name"),
@@ -54,10 +54,10 @@ _INNER_ARGUMENTS = (
     *("tool_input", "toolArguments", "body_schema"),
 )
 _INNER_CALLS = ("calls", "tool_calls", "tool_uses", "tools", "requests", "invocations")
-#: Calls inside calls, and calls of one bridge.
+#: Maximum nesting of calls, and maximum calls of one bridge.
 _MOST_DEPTH, _MOST_INNER = 4, 100
 _MOST_NAME = 256
-#: Arguments of a tool search that hold what is searched; some logs wrap arguments in arguments.
+#: Arguments of a tool search with the search text; some logs wrap arguments in arguments.
 _SEARCHED = (
     *("query", "queries", "q", "search", "search_query", "keywords", "pattern", "text", "input", "intent"),
     *("use_case", "goal"),
@@ -67,12 +67,12 @@ _MOST_WRAPPED = 3
 
 @dataclass(frozen=True)
 class Role:
-    """What a call is.
+    """The role of a call.
 
     Attributes:
         call: the call, or the one inside a bridge.
-        aside: why it is no gold; empty if it is one of a tool.
-        searches: what it searches for.
+        aside: why it is not gold; empty if it is a tool's.
+        searches: its search texts.
     """
 
     call: Call
@@ -81,7 +81,7 @@ class Role:
 
 
 class Roles:
-    """Tells what calls are."""
+    """Classifies calls."""
 
     def __init__(
         self,
@@ -89,13 +89,13 @@ class Roles:
         bridge_tools: Collection[str] = (),
         names: ToolNames | None = None,
     ) -> None:
-        """`search_tools`, `bridge_tools`: more names than those that are known. `names`: the catalogue's."""
+        """`search_tools`, `bridge_tools`: further names besides the known ones. `names`: the catalogue's."""
         self._search_tools = frozenset(search_tools)
         self._bridge_tools = frozenset(bridge_tools)
         self._names = names
 
     def of(self, call: Call, depth: int = 0) -> list[Role]:
-        """What a call is; several things where a bridge calls several tools."""
+        """The role of a call; several if a bridge calls several tools."""
         if is_named(call.tool, self._search_tools):
             return [Role(call, SEARCH, tuple(search_texts(call.arguments)))]
         known = not call.hosted and self.meanings(call.tool) > 0
@@ -116,23 +116,23 @@ class Roles:
         return [Role(call, role or (BUILT_IN if call.hosted else ""))]
 
     def meanings(self, tool: str) -> int:
-        """How many tools of the catalogue a name may mean; 0 without a catalogue."""
+        """How many tools of the catalogue a name may stand for; 0 without a catalogue."""
         return len(self._names.find(tool)) if self._names is not None else 0
 
     def _of_catalogue(self, call: Call) -> Call:
-        """The call by the name that the catalogue has, where the server that the bridge names is not there."""
+        """The call under its name in the catalogue, if the server that the bridge names is not there."""
         alone = call.tool.rpartition("/")[2]
         return replace(call, tool=alone) if self.meanings(alone) == 1 and not self.meanings(call.tool) else call
 
 
 @lru_cache(maxsize=1 << 16)
 def plain_names(tool: str) -> tuple[str, str]:
-    """The letters and digits of a tool's name in lower case: of all of it, and without its server or namespace."""
+    """The letters and digits of a tool's name in lower case: of the full name, and without its server or namespace."""
     return _letters(tool), _letters(_tail(tool))
 
 
 def are_alike(one: str, other: str) -> bool:
-    """Whether two names may be one: they are the same but for case, signs, and a server before one of them."""
+    """Whether two names may be the same: they differ only in case, punctuation, and a server in front of one."""
     (whole, tail), (whole_too, tail_too) = plain_names(one), plain_names(other)
     return whole in (whole_too, tail_too) or tail == whole_too
 
@@ -147,7 +147,7 @@ def _letters(name: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _named_like(tool: str) -> tuple[bool, str]:
-    """Whether a tool is called like a bridge, and what else it is called like."""
+    """Whether a tool has the name of a bridge, and what else its name may be."""
     # `multi_tool_use.parallel` has a dot, `mcp_server:label` a colon in the name itself.
     names = (_tail(tool), *plain_names(tool), _letters(tool.partition(":")[0]))
     bridge = any(_BRIDGE.fullmatch(name) for name in names)
@@ -155,12 +155,12 @@ def _named_like(tool: str) -> tuple[bool, str]:
 
 
 def is_named(tool: str, names: Collection[str]) -> bool:
-    """Whether a tool, with its server or without, is among some names."""
+    """Whether a tool, with or without its server, is among some names."""
     return tool in names or tool.rpartition("/")[2] in names
 
 
 def _inner_calls(arguments: Any, outer: Call) -> Iterator[Call]:
-    """The calls that the arguments of a bridge name."""
+    """The calls in the arguments of a bridge."""
     if not isinstance(arguments, dict):
         return
     listed = next((arguments[key] for key in _INNER_CALLS if isinstance(arguments.get(key), list)), None)
@@ -181,9 +181,9 @@ def _inner_call(given: Mapping[str, Any], outer: Call) -> Call | None:
 
 
 def search_texts(arguments: Any) -> list[str]:
-    """What is searched for, in the arguments of a tool search: texts and lists of texts.
+    """The search texts in the arguments of a tool search: texts and lists of texts.
 
-    `select:NAME` loads a tool by its name, and searches for nothing.
+    `select:NAME` loads a tool by its name and searches nothing.
     """
     texts = [text_of(each) for each in _searched(arguments, 0)]
     return [text[:MOST_TEXT] for text in dict.fromkeys(texts) if text and not text.startswith("select:")]

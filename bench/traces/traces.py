@@ -1,4 +1,4 @@
-"""From files of logs to the rows of a queries file."""
+"""From log files to the rows of a queries file. `command` and `bench.read_traffic` call it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from bench.traces.masking import mask_text
 from bench.traces.reading import CONTRADICTORY, TOO_DEEP, LogReader, Remarks
 from bench.traces.roles import ASIDE, FAILED, SEARCH, Roles, is_named
 
-#: Characters of an earlier message, and of a search, that a row keeps.
+#: Maximum characters of an earlier message, and of a search, in a row.
 MOST_TURN_TEXT = 2_000
-#: Tools of one row. A file of queries may name a thousand.
+#: Maximum tools of one row. A queries file may name a thousand.
 _MOST_TOOLS = 500
-#: Texts of searches of a row, and unknown tools whose near names are looked for.
+#: Maximum search texts of a row, and maximum unknown tools to search near names for.
 _MOST_SEARCHES, _MOST_NEAR = 20, 20
 
 NO_CALL = "no tool was called"
@@ -44,13 +44,13 @@ REPEATED = "another request has the same text and tools"
 
 @dataclass(frozen=True)
 class CalledName:
-    """A name that was called and is no gold.
+    """A called name that is not gold.
 
     Attributes:
-        name: as it was called.
-        requests: how many requests called it.
-        near: ids of tools whose name is near; of a name that may mean several tools, their ids.
-        why: of one that is set aside: a built-in tool, a handoff, a search for tools, or every call of it failed.
+        name: as logged.
+        requests: number of requests that called it.
+        near: ids of tools with similar names; for an ambiguous name, the ids it may stand for.
+        why: for calls set aside: a built-in tool, a handoff, a search for tools, or only failed calls.
     """
 
     name: str
@@ -61,27 +61,27 @@ class CalledName:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Queries out of logs. Called is not the same as right: read them before you use them as gold.
+    """Queries from logs. A call is not always right: read them before you use them as gold.
 
     Attributes:
         queries: rows as `bench data import --queries` and `bench.import_tools` read them.
-        requests: requests of users that the logs have, those without a query included.
-        dropped: why requests became no query -> how many.
-        loose_calls: calls for which the logs have no request.
-        from_searches: queries whose text is that of a tool search, because the log has no request.
-        ambiguous: texts that several queries have, with different tools.
-        masked: placeholder -> how often it stands in the queries.
-        unknown_tools: names outside the catalogue, the most frequent first; without one, names that no tool can have.
-        ambiguous_tools: names that may mean several tools of the catalogue, the most frequent first.
-        set_aside: names that were called and are no gold, the most frequent first.
-        failed_calls: calls that failed.
-        retries: those of them whose tool did not fail in another call of the request.
-        failed_by_text: those of them that only the text of the result tells.
-        records: form -> records of the logs.
-        mapped_names: a sentence about names of tools that are no ids of the catalogue; empty if all are.
-        unread: lines that could not be read, and records in no known form.
-        skipped: what was not read, is not known or contradicts itself -> how often.
-        remarks: (place, why) of the first of these. What they say begins with a key of `skipped`.
+        requests: number of user requests in the logs, including those without a query.
+        dropped: why requests became no query -> number.
+        loose_calls: number of calls without a request in the logs.
+        from_searches: number of queries whose text is that of a tool search, because the log has no request.
+        ambiguous: number of texts that several queries have, with different tools.
+        masked: placeholder -> number in the queries.
+        unknown_tools: names outside the catalogue, most frequent first; without a catalogue, invalid names.
+        ambiguous_tools: names that may stand for several tools of the catalogue, most frequent first.
+        set_aside: called names that are not gold, most frequent first.
+        failed_calls: number of failed calls.
+        retries: number of them whose tool did not fail in another call for the request.
+        failed_by_text: number of them whose failure shows only in the result's text.
+        records: format -> number of records.
+        mapped_names: a sentence about tool names that are not ids of the catalogue; empty if all are.
+        unread: number of unreadable lines and of records in unknown formats.
+        skipped: what was unread, unknown or contradictory -> number.
+        remarks: (place, reason) of the first of these. A reason begins with a key of `skipped`.
     """
 
     queries: tuple[Mapping[str, Any], ...]
@@ -121,25 +121,26 @@ def read_traffic(
     tools: str | Path | Sequence[str | Path] = (),
     keep_personal_data: bool = False,
 ) -> Traffic:
-    """Queries with the tools that were called, out of logs, as `bench data from-traffic` writes them.
+    """Queries with the tools that were called, from logs, as `bench data from-traffic` writes them.
 
-    A query is a turn of a user. Its tools are those called until the next turn, in order, each once, without those
-    whose every call failed. Called is not the same as right: read the queries before you use them as gold.
+    A query is a user turn. Its tools are those called until the next turn, in order, each once, except tools whose
+    every call failed. A call is not always right: read the queries before you use them as gold.
 
     Args:
         files: logs, JSON Lines or JSON: OpenTelemetry, requests and answers of OpenAI and similar APIs, messages of
             agent frameworks, exports of Langfuse and LangSmith, logs of MCP gateways.
-        form: `otel`, `openai`, `langfuse`, `langsmith`, `agents` or `mcp`; None to recognise the form of each record.
-        search_tools: more tools that search for tools, beside those that hosts and gateways have. Their calls are no
-            gold; what they searched for is kept.
-        bridge_tools: more tools that call the tool that their arguments name, beside `call_tool` and the like. The
-            tool inside is gold. A tool of the catalogue by such a name is one, unless it calls another of it.
+        form: `otel`, `openai`, `langfuse`, `langsmith`, `agents` or `mcp`; None to recognise the format of each record.
+        search_tools: further tools that search for tools, besides those of hosts and gateways. Their calls are not
+            gold; their search texts are kept.
+        bridge_tools: further tools that call the tool named in their arguments, besides `call_tool` and the like.
+            The tool inside is gold. A catalogue tool with such a name counts itself, unless it calls another tool of
+            the catalogue.
         tools: sources of a catalogue, as paths or as `"SERVER=PATH"`; calls of other tools are left out.
         keep_personal_data: do not mask e-mail addresses, keys and long numbers.
 
     Raises:
         UsageError: a file cannot be read, or there is too much in the files.
-        DataError: a file is neither JSON nor JSON Lines, or the files hold no query.
+        DataError: a file is neither JSON nor JSON Lines, or the files contain no query.
 
     Examples:
         >>> import json, pathlib, tempfile
@@ -200,12 +201,12 @@ def read_traffic(
 
 
 def _read(path: Path, reader: LogReader, joiner: Joiner, records: Records, remarks: Remarks) -> int:
-    """Read a file, and count the lines and records that cannot be read."""
+    """Read a file, and count unreadable lines and records."""
     label, unread = one_line(path.name, 120), 0
     for line in reader.read(path):
         place = f"{label}, line {line.number}"
         try:
-            # All of a record or nothing of it.
+            # Either all of a record or nothing.
             exchanges, unknown = ([], []) if line.fault else records.read(line.value)
             faults = [(f"it is in no known form ({what})", "") for what in unknown]
             faults += [(line.fault, line.more)] if line.fault else []
@@ -244,10 +245,10 @@ class _QueryRows:
     _no_gold: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add(self, turn: Turn) -> None:
-        """Take a turn as a row, or count why it is none."""
+        """Add a turn as a row, or count why it is not one."""
         text, counts = self.mask(turn.text) if len(turn.text) <= MOST_TEXT else (turn.text, Counter())
         tools = self._tools(turn)
-        # What the user named need not be told.
+        # What the user named needs no report.
         aside = (each for each in turn.aside if each[1] != SEARCH or not is_named(each[0], self.search_tools))
         self._no_gold.update(aside)
         reasons = {
@@ -266,20 +267,20 @@ class _QueryRows:
             return
         self._seen.add((text, frozenset(tools)))
         row: dict[str, Any] = {"id": _digest(text, *sorted(tools)), "query": text, "tools": tools}
-        # What was searched first is the text of such a query.
+        # The first search is the text of such a query.
         first = sorted(turn.searches, key=turn.searches.__getitem__)[:_MOST_SEARCHES]
         searches = [self._mask_turn(each, counts) for each in first]
         context = [{"role": role, "content": self._mask_turn(said, counts)} for role, said in turn.context if said]
         row |= {"searches": list(dict.fromkeys(searches))} if searches else {}
         row |= {"context": context} if context else {}
-        # With the salt, nobody can try names of conversations, such as addresses, to see whose group it is.
+        # With the salt, nobody can test guesses of conversation ids, such as addresses, against a group.
         row |= {"group": _digest(self.salt.hex(), turn.conversation), "origin": "traces"}
         self.queries.append(row)
         self.masked += counts
         self.from_searches += turn.searched
 
     def list_names(self, *whys: str) -> tuple[CalledName, ...]:
-        """The names that are no gold for some reasons, the most frequent first."""
+        """The names that are not gold for some reasons, most frequent first."""
         counted = sorted((-count, name, why) for (name, why), count in self._no_gold.items() if why in whys)
         names = []
         for number, (count, name, why) in enumerate(counted):
@@ -290,14 +291,14 @@ class _QueryRows:
         return tuple(names)
 
     def _mask_turn(self, text: str, counts: Counter[str]) -> str:
-        # A text that was cut may end in half a key: its last word goes.
+        # A truncated text may end inside a key: drop its last word.
         whole = text.rsplit(None, 1)[0] if len(text) >= MOST_TEXT else text
         text, more = self.mask(whole)
         counts += more
         return shorten(text, MOST_TURN_TEXT)
 
     def _tools(self, turn: Turn) -> list[str]:
-        """The tools of a turn by their ids in the catalogue, or as they were called."""
+        """The tools of a turn by their ids in the catalogue, or by their logged names."""
         tools: dict[str, None] = {}
         for called in turn.tools:
             if called not in self._ids:
@@ -311,7 +312,7 @@ class _QueryRows:
         return list(tools)
 
     def _meanings(self, called: str) -> tuple[str, ...]:
-        """The ids of the tools that a name may mean."""
+        """The ids of the tools that a name may stand for."""
         if name_fault(called) or "|" in called:  # which separates alternatives in a file of queries
             return ()
         if self.names is None:

@@ -13,7 +13,7 @@ from bench.base.errors import UsageError, require
 from bench.data.dataset import Dataset
 from bench.registry import build_method
 from bench.show.numbers import format_fixed, several
-from bench.show.objects import Shown, frame
+from bench.show.objects import Displayable, frame
 from bench.show.tables import Cell, Table, lines, table_of
 from bench.validation.ceilings import CUTOFFS, Ceilings, ceilings
 from bench.validation.dataset import KINDS, OF_ANOTHER, Finding, audit, audit_against
@@ -29,7 +29,7 @@ CHEAP = ("bm25", "tfidf")
 
 
 @dataclass(frozen=True, repr=False)
-class Audit(Shown):
+class Audit(Displayable):
     """What is wrong with a dataset, and what a reader of its results should know.
 
     Attributes:

@@ -23,7 +23,7 @@ from bench.base.errors import ResultError
 from bench.base.text import slug
 from bench.data.dataset import Dataset
 from bench.data.units import judged_units
-from bench.results.finding import latest
+from bench.lookup.finding import latest
 from bench.results.store import StoredResult, folders_of
 from bench.results.units import number_units
 from bench.stats.power import expected_error, minimum_detectable_effect, queries_needed

@@ -1,4 +1,7 @@
-"""The questions that most visitors come with, answered from the overall boards: who is best, for whom, how surely."""
+"""Answers to visitors' main questions: which method is best, under which constraints, and how certain that is.
+
+The home page shows them. They come from the overall boards.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +9,31 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from bench.comparison.rows import competes
 from bench.leaderboard.boards.board import RANKED
 from bench.leaderboard.boards.overall import Overall, OverallRow
 from bench.leaderboard.boards.traits import learns
-from bench.results.comparability import competes
 from bench.stats.noninferiority import LEVEL
 
-#: Seconds in which one query must be answered to be quick.
+#: Maximum latency of a quick method, in seconds per query.
 QUICK = 0.001
 
 
 @dataclass(frozen=True)
 class BoardAnswer:
-    """The best method of those that fit a description.
+    """The best method among those that meet a constraint.
 
-    It is the best reference, or the best of the challengers that are significantly better than it: of many challengers
-    that are alike some are ahead by chance.
+    It is the best reference system, or the best challenger that is significantly better than that: among many similar
+    challengers, some lead by chance.
 
     Attributes:
         question: what it is best at.
-        group: what is said of those that fit: `without training`; empty where all do.
-        board: what it was ranked on.
+        group: the constraint, such as `without training`; empty if there is none.
+        board: the board that ranks it.
         best: its row.
-        ties: the rows of those that fit, too, and that no test tells apart from it.
-        others: how many others fit.
-        outside: the rows of those that do not fit, and that no test tells apart from it either.
+        ties: rows that meet the constraint and do not differ significantly from the best.
+        others: number of other rows that meet the constraint.
+        outside: rows that do not meet the constraint and do not differ significantly from the best.
     """
 
     question: str
@@ -43,7 +46,7 @@ class BoardAnswer:
 
 
 def answers(boards: Sequence[Overall]) -> list[BoardAnswer]:
-    """The answers that a site can give, the most asked first; a description that nothing fits has none."""
+    """The answers that a site can give, most common question first; constraints that no method meets are left out."""
     first = [board for board in boards if board.metric == RANKED[0] and board.kind == "all"]
     if not first:
         return []
@@ -55,8 +58,8 @@ def answers(boards: Sequence[Overall]) -> list[BoardAnswer]:
         ("Best without a model to download", light, main, lambda row: not _learns(row) and not _models(row)),
         (f"Best {quick}", quick, main, _quick),
     ]
-    # Where most methods that learn are ranked; of equal ones the first.
-    learners = [sum(_competes(row) and _learns(row) for row in board.places) for board in first]
+    # The view that ranks most methods that learn; of equal ones the first.
+    learners = [sum(_competes(row) and _learns(row) for row in board.rows) for board in first]
     trained = first[learners.index(max(learners))]
     questions.insert(1, ("Best trained", "with training", trained, _learns))
     view_questions = [
@@ -64,13 +67,13 @@ def answers(boards: Sequence[Overall]) -> list[BoardAnswer]:
         for board in first[1:]
         if board.view.card and board is not trained
     ]
-    # What is declared next after the ranking is what most visitors have; the other views are for fewer.
+    # The view declared next after the ranking fits most visitors; the other views fit fewer.
     questions = [*view_questions[:1], *questions, *view_questions[1:]]
     return [answer for question in questions if (answer := _answer(*question))]
 
 
 def _answer(question: str, group: str, board: Overall, fits: Callable[[OverallRow], bool]) -> BoardAnswer | None:
-    every = [row for row in board.places if _competes(row)]
+    every = [row for row in board.rows if _competes(row)]
     rows = [row for row in every if fits(row)]
     if board.standing is None or not rows:
         return None
@@ -104,9 +107,9 @@ def _quick(row: OverallRow) -> bool:
 
 
 def latency_of(row: OverallRow) -> float | None:
-    """Seconds for one query: the median of its datasets' medians; None where it was not measured.
+    """Seconds per query: the median of the datasets' medians; None if it was not measured.
 
-    Where embeddings came from the cache, encoding the query is not in the time: it is not taken for a latency.
+    If embeddings came from the cache, the time does not include encoding the query, so it is not a latency.
     """
     latencies = [
         latency.p50
@@ -117,7 +120,7 @@ def latency_of(row: OverallRow) -> float | None:
 
 
 def tokens_of(row: OverallRow) -> float | None:
-    """Mean tokens of the first five tools' texts, over its datasets; None where they were not counted on all."""
+    """Mean tokens of the first five tools' texts over its datasets; None unless all datasets have token counts."""
     counts = [cell[1].result.metrics.tokens.get("top_5") for cell in row.cells if cell is not None]
     known = [count for count in counts if count is not None]
     return sum(known) / len(known) if known and len(known) == len(counts) else None

@@ -16,50 +16,41 @@ from numpy.typing import NDArray
 from bench.base.errors import ResultError
 from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.text import label, one_line, unique_slug
+from bench.comparison.rows import Usual, competes, doubtful_leads, marks, order_results, reversal_marks, usual
+from bench.comparison.variants import best_marks
 from bench.data.template import template_name
 from bench.interface import CURRENT_VERSIONS
-from bench.leaderboard.boards.facts import card_of
 from bench.leaderboard.boards.names import Title, apart, title_of
+from bench.leaderboard.boards.registered import card_of
 from bench.leaderboard.boards.standings import RankedSystems, mean_errors, rank_systems
 from bench.leaderboard.boards.tables import check_values, read_columns
+from bench.lookup.finding import latest, question_of
 from bench.results.commands import command
-from bench.results.comparability import (
-    Usual,
-    comparable,
-    competes,
-    current_code,
-    doubtful_leads,
-    marks,
-    metric_difference,
-    order_results,
-    reversal_marks,
-    usual,
-)
-from bench.results.finding import latest, question_of
+from bench.results.comparability import comparable, metric_difference
 from bench.results.manifest import Mark
+from bench.results.scoring_code import current_code
 from bench.results.store import MANIFEST, METRICS, NOTES, PER_QUERY, REPEATS, RUN, StoredResult, find_results, span_of
-from bench.results.tries import best_marks
 from bench.results.units import number_units
 from bench.show.numbers import count
 
-#: Id -> digest of the manifest, of results that are reference systems: as a ranking set lists them.
+#: Id -> digest of the manifest, for the reference systems that a ranking set lists.
 References = Mapping[str, str]
 
-#: Metrics that methods are ranked by, the first of them by default.
+#: Metrics to rank methods by; the first is the default.
 RANKED = ("recall@5", "ndcg@5", "recall@10", "ndcg@10", "pass@10")
 #: Columns of a dataset's board.
 COLUMNS = ("recall@5", "recall@10", "ndcg@5", "ndcg@10", "pass@5", "pass@10", "mmrr@100", "map@100", "tracc")
 
 
-#: Bytes of a manifest or of metrics; real ones have a few thousand.
+#: Maximum bytes of a manifest or of metrics; real ones have a few thousand.
 _LARGEST_JSON = 16_000_000
-#: What a result's id looks like; it becomes a file's name, so nothing else is shown.
+#: Form of a result's id. It becomes a file name, so results with other ids are not shown.
 _RESULT_ID = re.compile(r"[0-9a-f]{6,64}")
 
 
 @dataclass(frozen=True)
 class Rejected:
-    """What is not shown, and why."""
+    """A result or file that is not shown, and why."""
 
     where: str
     reason: str
@@ -67,7 +58,7 @@ class Rejected:
 
 @dataclass(frozen=True)
 class RowSample:
-    """A row over some of its queries: how many, means and their standard errors, one for each of RANKED."""
+    """A row on a subset of its queries: their number, and a mean and a standard error for each of RANKED."""
 
     n: int
     means: NDArray[np.float64]
@@ -79,16 +70,16 @@ class Row:
     """One result on a board.
 
     Attributes:
-        key: tells the row's method and setting from others; the same on every dataset.
-        name: its spec, for a reader.
-        title: its display name; no other row of the board has it.
-        called: the display name's parts.
-        setting: what of its run sets it apart besides the spec.
-        values: (judged queries, len(RANKED)); None where the result lacks one of these metrics.
-        older: those of COLUMNS and RANKED that other code computed than the newest result's: they do not compare.
-        doubtful: metrics on which its lead over the next of the references is within the tie bands.
-        samples: kind of queries (`all`, `seen`, `unseen`) -> the row over these; empty where `values` were None.
-        reference: whether it is the row of a reference system.
+    key: identifies the row's method and setting; the same on every dataset.
+    name: its spec, for a reader.
+    title: its display name, unique on the board.
+    called: the parts of the display name.
+    setting: what distinguishes its run besides the spec.
+    values: (judged queries, len(RANKED)); None if the result lacks one of these metrics.
+    older: those of COLUMNS and RANKED that other code computed than for the newest result: not comparable.
+    doubtful: metrics on which its lead over the next reference system is within the tie bands.
+    samples: kind of queries (`all`, `seen`, `unseen`) -> the row on these; empty if `values` was None.
+    reference: whether it is a reference system.
     """
 
     result: StoredResult
@@ -107,12 +98,12 @@ class Row:
 
     @property
     def full_name(self) -> str:
-        """The whole name, with what sets the row apart from others of the same spec; for addresses and lists."""
+        """The full name, with what distinguishes the row from others of the same spec; for addresses and lists."""
         return label(self.key.replace("\n", ", "), 300)
 
     @property
     def id(self) -> str:
-        """The result's id; its page is named by it."""
+        """The result's id, which also names its page."""
         return self.result.manifest.result_id
 
     @property
@@ -123,7 +114,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Superseded:
-    """An older answer to a question, and the id of the newer one."""
+    """A superseded result and the id of the newer one."""
 
     result: StoredResult
     newer: str
@@ -141,16 +132,15 @@ class Board:
 
     Attributes:
         slug: names the board's files.
-        source: where the queries come from; boards of one source are not independent of each other.
+        source: origin of the queries; boards with the same source are not independent.
         template: the usual tool text.
-        units: (judged queries,) the unit of independence of each, by code from 0; None for older versions of the
-            protocol, which knew none.
-        current: of the current protocol; others are kept and not ranked.
-        rows: by the best rank that they may have by the first of RANKED, then by mean; those without one after these,
-            and oracles last.
-        standings: metric -> tests and ranks of the rows that are ranked by it; besides those of RANKED, the metric of
-            queries that no tool answers, where they are enough.
-        superseded: older answers to the same questions.
+        units: (judged queries,) the unit of independence of each, as a code from 0; None for older versions of the
+        protocol, which had no units.
+        current: whether it follows the current protocol; other boards are kept but not ranked.
+        rows: sorted by best possible rank on the first of RANKED, then by mean; then rows without one, then oracles.
+        standings: metric -> tests and ranks of the rows ranked by it: those of RANKED and, if there are enough queries
+        without an answer, their metric.
+        superseded: older results for the same questions.
     """
 
     slug: str
@@ -169,17 +159,17 @@ class Board:
 
     @property
     def current(self) -> bool:
-        """Whether its results are of the current protocol."""
+        """Whether its results follow the current protocol."""
         return self.protocol in CURRENT_VERSIONS
 
     @property
     def declared(self) -> bool:
-        """Whether it has two reference systems; otherwise all of its rows compete among themselves."""
+        """Whether it has two reference systems; otherwise all of its rows compete with each other."""
         return sum(row.reference for row in self.rows) > 1
 
     @property
     def first(self) -> StoredResult:
-        """A result, for what all of them share: that of a reference system where there is one."""
+        """A result that stands for what all members share: a reference system if there is one."""
         return next((row for row in self.rows if row.reference), self.rows[0]).result
 
     @property
@@ -189,7 +179,7 @@ class Board:
 
     @property
     def name(self) -> str:
-        """What it is called: the dataset, and what sets it apart from the usual."""
+        """Its title: the dataset and its unusual settings."""
         words = [] if self.split == "test" else [self.split]
         words += [] if self.limit is None else [f"{count(self.limit)} queries of it"]
         return label(self.spec, 60) + (f" ({', '.join(words)})" if words else "")
@@ -198,9 +188,9 @@ class Board:
 def read_results(
     results: Path, references: References = MappingProxyType({})
 ) -> tuple[list[list[StoredResult]], list[Rejected]]:
-    """All readable results in comparable groups, sorted, and what cannot be read.
+    """All readable results in sorted, comparable groups, and the results that cannot be read.
 
-    Of two results with one id, the one in `references` is taken, else the first by its folder.
+    If two results have the same id, the one in `references` is used, else the first by folder.
     """
     good: dict[str, StoredResult] = {}
     rejected: list[Rejected] = []
@@ -234,15 +224,13 @@ def make_board(
     references: References = MappingProxyType({}),
     standings: Mapping[str, RankedSystems] | None = None,
 ) -> tuple[Board | None, list[Rejected]]:
-    """A board of comparable results; those whose tables are not what they should be are left out.
+    """Build a board of comparable results; results with invalid tables are left out.
 
     Args:
-        members: of one group.
-        results: their folder, for the names of what is rejected.
-        verify: whether rankings and all columns are read and checked too.
-        older: ids of results that other code than today's has made.
-        references: the reference systems.
-        standings: as of `assemble`.
+    members: one group of results.
+    results: their folder, to name rejected results.
+    verify: whether to read and check rankings and all columns too.
+    older: ids of results that were made by older code. references: the reference systems. standings: as of `assemble`.
     """
     rejected: list[Rejected] = []
     tables: dict[str, NDArray[np.float64] | None] = {}
@@ -259,12 +247,12 @@ def make_board(
         tables[result.manifest.result_id], orders[result.manifest.result_id] = values, ids
         sound.append(result)
     if sound:
-        # That of most reference systems, or of most results where there is none.
+        # The queries of most reference systems or, if there are none, of most results.
         declared = [item for item in sound if is_reference_system(item, references)] or sound
         ((asked, _),) = Counter(orders[item.manifest.result_id] for item in declared).most_common(1)
         for result in sound:
             if orders[result.manifest.result_id] != asked:
-                reason = "it is not on the same queries as the other results of its dataset."
+                reason = "its queries differ from those of the other results of its dataset."
                 rejected.append(Rejected(place_of(result.folder, results), reason))
         sound = [item for item in sound if orders[item.manifest.result_id] == asked]
     if not sound:
@@ -273,16 +261,16 @@ def make_board(
 
 
 def is_reference_system(result: StoredResult, references: References) -> bool:
-    """Whether a result is a reference system: whether it is listed, and is what it was when it was listed.
+    """Whether a result is a reference system: it is listed and unchanged since.
 
-    The digest is that of the manifest, which was checked when it was read. It covers every field and the digests of all
-    other files, so that no other result has it, whatever it is called and whenever it says that it was made.
+    The digest is that of the manifest, which was checked on reading. It covers every field and the digests of all other
+    files, so no other result has it, whatever its name or date.
     """
     return references.get(result.manifest.result_id) == result.manifest.digest
 
 
 def references_of(rows: Sequence[Row]) -> NDArray[np.bool_]:
-    """(rows,) which are references; where fewer than two are declared, all that are no floors and no oracles."""
+    """(rows,) which are references; if fewer than two are declared, all but floors and oracles."""
     declared = np.array([row.reference for row in rows], dtype=np.bool_)
     return declared if declared.sum() > 1 else np.array([competes(row.result) for row in rows], dtype=np.bool_)
 
@@ -294,16 +282,16 @@ def assemble(
     older: Collection[str] = (),
     references: References = MappingProxyType({}),
 ) -> Board:
-    """The board of results that have been checked.
+    """Build a board from checked results.
 
     Args:
-        sound: results on the same queries.
+        sound: valid results on the same queries.
         tables: result id -> (judged queries, len(RANKED)).
-        standings: of a build before, where they are known; computed from the tables otherwise.
-        older: ids of results that other code than today's has made.
+        standings: from an earlier build; computed from the tables if not given.
+        older: ids of results that were made by older code.
         references: the reference systems.
     """
-    # Nothing takes the place of a reference system: not what claims to be newer, or of today's code.
+    # A reference system is never superseded, not even by a newer result or one of today's code.
     listed = latest([item for item in sound if is_reference_system(item, references)])
     answered = {question_of(item.manifest) for item in listed}
     others = latest([item for item in sound if question_of(item.manifest) not in answered])
@@ -312,7 +300,7 @@ def assemble(
     rivals = own if len(own) > 1 else range(len(shown))
     first = shown[own[0] if own else 0]
     data = first.manifest.dataset
-    # What is usual follows from the references, not from what most results have, as anybody can add results.
+    # Usual settings come from the references and not from the majority, because anyone can add results.
     scale = listed or shown
     most, card = usual(scale), card_of(data.spec)
     if card is not None and any(item.manifest.dataset.template == card.template for item in scale):
@@ -321,7 +309,7 @@ def assemble(
     leads = {name: [doubtful_leads(pair, name)[0] for pair in ahead] for name in COLUMNS}
     newest = max(scale, key=lambda item: item.manifest.environment.created)
     turned = reversal_marks(shown, [_name(result) for result in shown], RANKED[0], rivals)
-    # A reference system was not chosen for being the best of those that others have added.
+    # A reference system was not selected as the best of many submissions.
     chosen = [None if i in own else mark for i, mark in enumerate(best_marks(sound, shown, RANKED[0]))]
     rows = [
         _row(
@@ -372,7 +360,7 @@ def assemble(
 
 
 def _order_rows(rows: Sequence[Row], standing: RankedSystems | None) -> tuple[Row, ...]:
-    """Rows in the order of a standing; those that it does not have keep theirs, oracles last."""
+    """Sort rows by a standing; rows without a rank keep their order, and oracles come last."""
     order = [] if standing is None else [standing.ids[i] for i in standing.order()]
     places = {name: place for place, name in enumerate(order)}
     return tuple(sorted(rows, key=lambda row: (row.oracle, places.get(row.id, len(places)))))
@@ -419,7 +407,7 @@ def _row(
 
 
 def titles(rows: Sequence[Row]) -> list[str]:
-    """Display names of rows that are shown together: no two are the same."""
+    """Unique display names for rows that are shown together."""
     return apart(
         [row.called for row in rows],
         [row.setting for row in rows],
@@ -429,15 +417,15 @@ def titles(rows: Sequence[Row]) -> list[str]:
 
 
 def variants(rows: Sequence[Row]) -> tuple[frozenset[str], dict[str, int]]:
-    """Rows that differ from another one in parameters or in the setting of their run only.
+    """Find rows that differ from another row only in parameters or run settings.
 
-    A method is seen at its defaults where it has such a row, and not at the settings that happen to be best here.
+    A method is shown at its defaults if it has such a row, not at the settings that happen to be best here.
 
     Args:
         rows: in their order.
 
     Returns:
-        Ids of the rows that fold under another one, and id -> how many fold under it.
+        Ids of the rows that fold under another one, and id -> number of rows that fold under it.
     """
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
@@ -462,8 +450,8 @@ def _clean(row_marks: Sequence[Mark]) -> list[Mark]:
 
 
 def _older_code(result: StoredResult) -> list[Mark]:
-    """The mark of a result of older code that no other takes the place of."""
-    why = f"made by other code of the method than today's; to make it anew: {command(result.manifest)}"
+    """The mark of a result of older code that no newer result supersedes."""
+    why = f"made by older code of the method; to run it again: {command(result.manifest)}"
     return _clean([Mark(kind="older version", text="older code", why=why)])
 
 
@@ -484,12 +472,12 @@ def _marks(result: StoredResult, most: Usual, newest: StoredResult) -> list[Mark
         row_marks.append(Mark(kind="older scoring", text="older scoring", why=why))
     if manifest.protocol not in CURRENT_VERSIONS:
         text = f"protocol {label(manifest.protocol, 20)}"
-        row_marks.append(Mark(kind="protocol", text=text, why="kept, and not ranked"))
+        row_marks.append(Mark(kind="protocol", text=text, why="kept but not ranked"))
     return row_marks
 
 
 def _older(result: StoredResult, newest: StoredResult) -> frozenset[str]:
-    """Metrics of the board that do not compare with those of its newest result."""
+    """Metrics of a result that are not comparable with those of the board's newest result."""
     mine, others = result.manifest, newest.manifest
     return frozenset(name for name in (*RANKED, *COLUMNS) if metric_difference(mine, others, name) is not None)
 
@@ -503,7 +491,7 @@ def _list_superseded(
         if item is not answer:
             text, why = "older version", "a newer version of the method has a result for the same question"
             if latest([item, answer]) == [item]:
-                text, why = "not listed", "the board keeps the reference system that is listed for the same question"
+                text, why = "not listed", "the board keeps the listed reference system for the same question"
             mark = Mark(kind="older version", text=text, why=why)
             yield Superseded(item, answer.manifest.result_id, (*_marks(item, most, newest), mark))
 
@@ -531,7 +519,7 @@ def place_of(folder: Path, results: Path) -> str:
 
 
 def _strange(results: Path) -> Iterator[tuple[Path, str]]:
-    """Folders that are not to be opened, and why: a folder of results may come from strangers, by a pull request."""
+    """Folders that must not be opened, with reasons: results may come from an untrusted pull request."""
     root = results.resolve()
     for manifest in sorted(results.glob(f"*/*/{MANIFEST}")):
         folder = manifest.parent
@@ -551,7 +539,7 @@ def _strange(results: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _unfinished_results(results: Path) -> list[Rejected]:
-    """Folders that hold a part of a result, and no manifest."""
+    """Folders with files of a result but no manifest."""
     parts = {path.parent for name in (METRICS, RUN, PER_QUERY, REPEATS) for path in results.glob(f"*/*/{name}")}
     return [
         Rejected(place_of(folder, results), f"it has no {MANIFEST}.")
@@ -566,7 +554,7 @@ def sample_rows(board: Board, masks: Mapping[str, NDArray[np.bool_]], keep: bool
     Args:
         board: rows with values.
         masks: kind of queries -> (judged queries,).
-        keep: whether all rows keep their values, which large sites have no room for; references do in any case.
+        keep: whether all rows keep their values, which is too much for large sites; references always keep theirs.
     """
 
     count = max((len(row.values) for row in board.rows if row.values is not None), default=0)

@@ -1,18 +1,20 @@
-"""The gate over time: each version of a baseline, and each result on its question, held against the one in force.
+"""The gate over time: compare each version of a baseline, and each result on its question, with the one in force.
 
-The verdicts are those of `bench gate` with the policy as it is now. A result is held against the baseline that was
-blessed last before it was made, a new version of a baseline against the version that it replaced.
+Verdicts are those of `bench gate` under the current policy. A result is compared with the last baseline that was
+blessed before it, a new version of a baseline with the version that it replaced. The page `gates` shows them.
 """
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from bench.base.config import config_context
 from bench.base.errors import BenchError, UsageError
@@ -20,35 +22,35 @@ from bench.data.dataset import Dataset
 from bench.gating.baseline import Baseline, label_of
 from bench.gating.candidate import Candidate
 from bench.gating.judge import baseline_side, judge, side_of
-from bench.gating.ledger import Ledger, Version, read_ledgers
 from bench.gating.policy import Policy, read_policy
 from bench.gating.report import GateReport, Side, not_judged
 from bench.leaderboard.boards.board import RANKED
+from bench.leaderboard.boards.ledger import Ledger, Version, read_ledgers
+from bench.lookup.finding import FIRST_DATE, moment
 from bench.metrics import Scores, parse_metric
 from bench.registry.versions import load_version
-from bench.results.finding import FIRST_DATE, moment
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import Manifest, MetricValue
 from bench.results.store import StoredResult
 from bench.results.units import number_units
 
-#: The policy of a folder of baselines, where no other one is named.
+#: The default policy of a folder of baselines.
 POLICY = "gate.toml"
-#: Events of a baseline that are judged and shown.
+#: Maximum events per baseline.
 MOST_EVENTS = 100
 
 
 @dataclass(frozen=True)
 class Event:
-    """A baseline that was blessed, or a result that was made, judged.
+    """A blessed baseline or a new result, with its verdict.
 
     Attributes:
-        at: when, in UTC; results without a date were always there.
+        at: time in UTC; results without a date come first.
         version: the baseline; None for a result.
-        result: the result; of a baseline, the one that was blessed, if it is on the site.
-        against: the baseline that it is held against; None for the first one, and for results before it.
-        value: the mean of the metric that the history shows, with its interval; None where it is not known.
-        report: of the gate.
+        result: the result; for a baseline, the blessed result if it is on the site.
+        against: the baseline it is compared with; None for the first one and for results before it.
+        value: the mean of the metric that the history shows, with its interval; None if unknown.
+        report: the gate's report.
     """
 
     at: datetime.datetime
@@ -60,7 +62,7 @@ class Event:
 
     @property
     def verdict(self) -> str:
-        """The gate's outcome; empty where there was nothing to hold it against."""
+        """The gate's outcome; empty if there was nothing to compare with."""
         return "" if self.report is None else self.report.outcome
 
 
@@ -69,9 +71,9 @@ class BaselineHistory:
     """The history of a baseline.
 
     Attributes:
-        metric: that of the policy's first rule on all queries.
-        events: the oldest first; the newest `MOST_EVENTS` of them.
-        omitted: how many earlier ones there are.
+        metric: the metric of the policy's first rule on all queries.
+        events: oldest first, limited to the newest `MOST_EVENTS`.
+        omitted: number of earlier events.
     """
 
     ledger: Ledger
@@ -86,12 +88,12 @@ class BaselineHistory:
 
     @property
     def last(self) -> Event:
-        """What happened last."""
+        """The last event."""
         return self.events[-1]
 
 
 def read_gates(baselines: Path, policy: Path | None = None) -> tuple[list[Ledger], Policy]:
-    """The baselines of a folder or a file, with their history, and a policy.
+    """Read the baselines of a folder or a file, with their history, and a policy.
 
     Args:
         baselines: the folder, or one file.
@@ -99,12 +101,12 @@ def read_gates(baselines: Path, policy: Path | None = None) -> tuple[list[Ledger
 
     Raises:
         UsageError: the policy cannot be read.
-        ResultError: a baseline cannot be read, or there is none.
+        ResultError: a baseline cannot be read, or there are none.
     """
     ledgers = read_ledgers(baselines)
     beside = (baselines if baselines.is_dir() else baselines.parent) / POLICY
     if policy is None and not beside.is_file():
-        raise UsageError(f"there is no policy {beside} for the baselines; name one with --policy.")
+        raise UsageError(f"the policy {beside} does not exist; name one with --policy.")
     return ledgers, read_policy(policy or beside)
 
 
@@ -112,8 +114,8 @@ def gate_histories(ledgers: Iterable[Ledger], policy: Policy, results: Iterable[
     """The history of each baseline.
 
     Args:
-        ledgers, policy: as of `read_gates`.
-        results: those of the site.
+        ledgers, policy: as from `read_gates`.
+        results: the site's results.
     """
     known = {item.manifest.result_id: item for item in results}
     metric = next((rule.metric for rule in policy.rule if rule.slice is None), RANKED[0])
@@ -126,7 +128,7 @@ def _history(ledger: Ledger, metric: str, known: Mapping[str, StoredResult], jud
     moments: list[Event] = []
     for i, version in enumerate(ledger.versions):
         at = moment(version.baseline.blessed.at) or FIRST_DATE
-        # Versions are in the order of version control, whatever the clocks of those who blessed them said.
+        # Versions follow the order of version control, whatever the clocks said.
         at = max(at, moments[-1].at) if moments else at
         before = ledger.versions[i - 1].baseline if i else None
         moments.append(Event(at, version, known.get(version.baseline.result_id), before))
@@ -136,7 +138,7 @@ def _history(ledger: Ledger, metric: str, known: Mapping[str, StoredResult], jud
         force = earlier[-1] if earlier else None
         if name not in blessed and _question(result.manifest) == _question(force or ledger.versions[0].baseline):
             moments.append(Event(at, None, result, force))
-    # Of the same second the baseline comes first: what is held against it came of it. Sorting keeps their own order.
+    # Within a second, the baseline comes first: later events are compared with it. Sorting is stable.
     moments.sort(key=lambda item: (item.at, item.version is None))
     shown = moments[-MOST_EVENTS:]
     events = [replace(item, value=_value(item, metric), report=judged(item)) for item in shown]
@@ -144,7 +146,7 @@ def _history(ledger: Ledger, metric: str, known: Mapping[str, StoredResult], jud
 
 
 def _question(item: Baseline | Manifest) -> tuple[object, ...]:
-    """What is answered by which method, but for the content of the dataset, which may change."""
+    """The method and the question it answers, except for the dataset's content, which may change."""
     data = item.dataset
     return label_of(item.method, data), data.split, data.limit, data.template
 
@@ -161,7 +163,7 @@ def _value(item: Event, metric: str) -> MetricValue | None:
 
 
 class _Judge:
-    """The gate under one policy; datasets that it asks for are loaded once, and never downloaded."""
+    """The gate under one policy; datasets that it needs are loaded once and never downloaded."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -173,7 +175,7 @@ class _Judge:
             return None
         side = Side(label=baseline.label)
         try:
-            candidate = Candidate.of_baseline(stored) if isinstance(stored, Baseline) else Candidate.of(stored)
+            candidate = candidate_of(stored) if isinstance(stored, Baseline) else Candidate.of(stored)
             side = side_of(candidate)
             data = candidate.dataset
             return judge(candidate, baseline, self.policy, lambda at_hand: self.load(data.spec, data.content_hash))
@@ -184,3 +186,21 @@ class _Judge:
     def _load(spec: str, content_hash: str) -> Dataset:
         with config_context(offline=True):
             return load_version(spec, content_hash)
+
+
+def candidate_of(baseline: Baseline) -> Candidate:
+    """A baseline as a candidate: a new baseline is held against the one that it replaces."""
+    columns: dict[str, Any] = {
+        "query_id": baseline.query_ids,
+        "unit": [f"{unit:09}" for unit in baseline.units],
+        "n_gold": baseline.n_gold,
+    }
+    columns |= {name: values.array() for name, values in baseline.values.items()}
+    # What both have under the same name.
+    shared = {item.name for item in fields(Candidate)} & {"label", *Baseline.model_fields}
+    return Candidate(
+        **{name: getattr(baseline, name) for name in shared},
+        method_hash=baseline.method.hash,
+        per_query=pa.table(columns),
+        snapshot=baseline.asked,
+    )

@@ -1,7 +1,7 @@
-"""Datasets with another library, `DATASET(distractors=CATALOGUE, tools=N)`: which dataset they belong to, and curves.
+"""Results on other libraries, `DATASET(distractors=CATALOGUE, tools=N)`: their dataset, and curves over library size.
 
-The same queries over libraries of several sizes make a curve. A board of such a library is no dataset of its own for a
-reader: it stands under the dataset whose queries it asks.
+The same queries over libraries of several sizes form a curve. Pages do not show a board of such a library as a dataset
+of its own, but under the dataset that its queries come from.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from dataclasses import dataclass
 
 from bench.base.errors import UsageError
 from bench.base.spec import Spec, parse
-from bench.comparison.library_sizes import SizePoint, without_size
+from bench.comparison.rows import competes
 from bench.leaderboard.boards.board import RANKED, Board, Row, titles
 from bench.leaderboard.boards.tables import read_columns
-from bench.results.comparability import competes, metric_difference
+from bench.results.comparability import metric_difference
 from bench.results.store import PER_QUERY
 
-#: What is drawn against the size: the metric that boards are ordered by.
+#: The metric drawn against library size, which also sorts boards.
 METRIC = RANKED[0]
 _OPTIONS = frozenset({"distractors", "tools", "duplicates", "seed"})
-#: No library is larger; a result may claim any number.
+#: Upper bound of library sizes; a result may claim any number.
 _MOST_TOOLS = 10**9
 
 
 @dataclass(frozen=True)
 class LibraryVariant:
-    """What the spec of a dataset says of its library, where it is another than the dataset's own.
+    """A dataset's library as its spec describes it, if it is not the dataset's own.
 
     Attributes:
         base: spec of the dataset with its own library.
         series: the spec without the size; draws of one series are nested.
-        distractors: dataset whose tools are added; empty where none are.
-        duplicates: what becomes of near-duplicates of tools that queries name.
-        seed: of the draw.
+        distractors: dataset whose tools are added; empty if none are.
+        duplicates: how near-duplicates of the tools that queries name are handled.
+        seed: seed of the draw.
     """
 
     base: str
@@ -44,7 +44,7 @@ class LibraryVariant:
 
     @property
     def words(self) -> str:
-        """What sets the series apart from others of the same dataset."""
+        """What distinguishes the series from others of the same dataset."""
         parts = [f"with {self.distractors}" if self.distractors else "a part of its own tools"]
         parts += [] if self.duplicates == "drop" else [f"duplicates={self.duplicates}"]
         parts += [f"seed={self.seed}"] if self.seed else []
@@ -52,7 +52,7 @@ class LibraryVariant:
 
 
 def library_of(spec: str) -> LibraryVariant | None:
-    """The library of a dataset's spec; None where it is the dataset's own, or the spec cannot be read."""
+    """The library in a dataset's spec; None if it is the dataset's own or the spec cannot be read."""
     try:
         read = parse(spec)
     except UsageError:
@@ -64,7 +64,8 @@ def library_of(spec: str) -> LibraryVariant | None:
     if not distractors and given.get("tools") is None:
         return None
     base = Spec.of(read.name, {name: value for name, value in read.arguments if name not in _OPTIONS})
-    return LibraryVariant(str(base), without_size(spec), distractors, duplicates, seed)
+    series = Spec.of(read.name, {name: value for name, value in read.arguments if name != "tools"})
+    return LibraryVariant(str(base), str(series), distractors, duplicates, seed)
 
 
 def base_of(spec: str) -> str:
@@ -74,12 +75,12 @@ def base_of(spec: str) -> str:
 
 
 def bases(specs: Collection[str]) -> frozenset[str]:
-    """The datasets of which there are results on another library."""
+    """Datasets that have results on another library."""
     return frozenset(library.base for spec in specs if (library := library_of(spec)) is not None)
 
 
-def standalone(boards: Sequence[Board]) -> list[Board]:
-    """Boards that do not stand under another one: a library of another size does, if its dataset has a board."""
+def drop_library_variants(boards: Sequence[Board]) -> list[Board]:
+    """Boards without those of other library sizes, which stand under the board of their dataset if it has one."""
     there = {board.spec for board in boards}
     libraries = ((board, library_of(board.spec)) for board in boards)
     return [board for board, library in libraries if library is None or library.base not in there]
@@ -87,15 +88,15 @@ def standalone(boards: Sequence[Board]) -> list[Board]:
 
 @dataclass(frozen=True)
 class BoardCurve:
-    """A method over libraries of several sizes: its row and value on each that it has, by size."""
+    """A method over library sizes: its row and value at each size that it has."""
 
     title: str
     row: Row
-    points: Mapping[int, tuple[Row, SizePoint]]
+    points: Mapping[int, Row]
 
     @property
     def competes(self) -> bool:
-        """Whether it is no floor and no oracle."""
+        """Whether it is neither floor nor oracle."""
         return competes(self.row.result)
 
 
@@ -104,11 +105,11 @@ class Curves:
     """A series of libraries.
 
     Attributes:
-        library: of the series.
-        boards: size -> board; the dataset's own library among them, if its queries are the same.
-        curves: of methods with two sizes or more, best first on the largest library, oracles last.
-        single: how many methods have one size only.
-        older: results that other scoring code made than the newest one: they are not on the curves.
+        library: the series' library.
+        boards: size -> board; includes the dataset's own library if its queries are the same.
+        curves: methods with two or more sizes, best first on the largest library, oracles last.
+        single: number of methods with only one size.
+        older: results of other scoring code than the newest one, which the curves leave out.
     """
 
     library: LibraryVariant
@@ -119,8 +120,8 @@ class Curves:
 
     @property
     def failed(self) -> int:
-        """Queries without an answer, over all points."""
-        return sum(point.failed for curve in self.curves for _, point in curve.points.values())
+        """Failed queries over all points."""
+        return sum(row.result.metrics.n_failed for curve in self.curves for row in curve.points.values())
 
 
 def curves_of(base: str, main: Mapping[str, Board]) -> list[Curves]:
@@ -139,7 +140,7 @@ def curves_of(base: str, main: Mapping[str, Board]) -> list[Curves]:
         library = library_of(spec)
         if library is not None and library.base == base and _sound(board):
             libraries[library.series] = library
-            # What claims to be the same dataset and asks other queries is a series of its own.
+            # A board that claims the same dataset but has other queries is a separate series.
             series.setdefault((library.series, _queries_of(board)), []).append(board)
     base_board = main.get(base)
     base_queries = _queries_of(base_board) if base_board is not None and _sound(base_board) else None
@@ -155,7 +156,7 @@ def _sound(board: Board) -> bool:
 
 
 def _queries_of(board: Board) -> tuple[object, ...]:
-    """The queries, and how many gold tools each has."""
+    """The queries and their numbers of gold tools."""
     table = read_columns(board.first, PER_QUERY, ["query_id", "n_gold"])
     return (board.split, *table["query_id"].to_pylist(), *table["n_gold"].to_pylist())
 
@@ -168,26 +169,26 @@ def _curves(library: LibraryVariant, boards: Sequence[Board]) -> Curves:
     rows = [row for board in sizes.values() for row in board.rows]
     newest = max(rows, key=lambda row: row.result.manifest.environment.created).result.manifest
     older = {row.id for row in rows if metric_difference(newest, row.result.manifest, METRIC) is not None}
-    points: dict[str, dict[int, tuple[Row, SizePoint]]] = {}
+    points: dict[str, dict[int, Row]] = {}
     for size, board in sizes.items():
         for row in board.rows:
-            # Of two rows that differ in nothing a reader is told, the better one comes first.
+            # Of two rows that read the same, keep the better one.
             if row.id not in older and METRIC in row.result.metrics.metrics:
-                points.setdefault(row.key, {}).setdefault(size, (row, SizePoint.of(row.result, METRIC)))
+                points.setdefault(row.key, {}).setdefault(size, row)
     several = sorted((by_size for by_size in points.values() if len(by_size) > 1), key=_order)
-    last = [by_size[max(by_size)][0] for by_size in several]
+    last = [by_size[max(by_size)] for by_size in several]
     curves = [BoardCurve(title, row, by_size) for title, row, by_size in zip(titles(last), last, several, strict=True)]
     return Curves(library, sizes, tuple(curves), len(points) - len(several), len(older))
 
 
-def _order(points: Mapping[int, tuple[Row, SizePoint]]) -> tuple[bool, int, float, str]:
+def _order(points: Mapping[int, Row]) -> tuple[bool, int, float, str]:
     largest = max(points)
-    row, point = points[largest]
-    return row.oracle, -largest, -point.value.mean, row.key
+    row = points[largest]
+    return row.oracle, -largest, -row.result.metrics.metrics[METRIC].mean, row.key
 
 
 def list_series(base: str, boards: Sequence[Board]) -> Iterator[tuple[str, list[Board]]]:
-    """The boards under a dataset: of each series, its words and its boards by size."""
+    """The boards under a dataset: for each series its description and its boards by size."""
     by_series: dict[str, tuple[str, list[Board]]] = {}
     for board in boards:
         library = library_of(board.spec)

@@ -1,4 +1,7 @@
-"""Display names of methods: declared in `names.toml` for this repository's own, the spec for all others."""
+"""Display names of methods: bench's own have a name, which `names.toml` may declare; others show their spec.
+
+All pages use them.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ from bench.base.errors import BenchError, UsageError
 from bench.base.records import StrictRecord, toml_table, validate_record
 from bench.base.spec import Spec, Value, format_value, parse
 from bench.base.text import label
-from bench.leaderboard.boards.facts import facts_of
-from bench.results.aliases import caseless
+from bench.leaderboard.boards.registered import describe_method
+from bench.lookup.aliases import caseless
+from bench.registry.methods import built_in_methods
 from bench.results.manifest import MethodIdentity
 
 #: Where the names are declared.
@@ -25,7 +29,7 @@ DECLARED = Path(__file__).with_name("names.toml")
 
 
 class Name(StrictRecord):
-    """How a method of this repository is called; `names.toml` says what each field is for."""
+    """The display name of a method of this repository; `names.toml` explains the fields."""
 
     name: str = Field(min_length=1, max_length=40)
     say: list[str] = []
@@ -38,8 +42,8 @@ class Title:
     """A display name.
 
     Attributes:
-        stem: the method with what it is called by; settings of one stem differ in parameters only.
-        rest: its other parameters, as `k1=0.5`; empty at their defaults.
+        stem: the method with the parameters that are part of its name; settings with one stem differ in the others.
+        rest: its other parameters, such as `k1=0.5`; empty at their defaults.
     """
 
     stem: str
@@ -51,19 +55,19 @@ class Title:
 
 @cache
 def declared_names() -> Mapping[str, Name]:
-    """The names of `names.toml`, by method."""
+    """The names of bench's own methods: that of `names.toml`, else the method's name in words."""
     table = toml_table(DECLARED, "the display names", UsageError)
-    return {
+    return {name: Name(name=name.replace("-", " ").capitalize()) for name in built_in_methods()} | {
         name: validate_record(Name, entry, f"the name of {name} in {DECLARED}", UsageError)
         for name, entry in table.items()
     }
 
 
 def title_of(method: MethodIdentity) -> Title:
-    """The display name of a result's method: its alias, or the declared name of its method, or else its spec.
+    """The display name of a result's method: its alias, else the declared name, else its spec.
 
-    A name belongs to a method of this repository. The spec decides, and a run file, which may have any name, has none
-    of them: where its own name reads like one, it is quoted.
+    Declared names belong to methods of this repository, as the spec shows. A run file may have any name: if it reads
+    like a declared name, it is quoted.
     """
     cut = f" + {method.cut}" if method.cut else ""
     title = None
@@ -78,26 +82,26 @@ def title_of(method: MethodIdentity) -> Title:
 
 
 def name_of(method: MethodIdentity) -> str:
-    """What a method is called in all of its settings; empty for one that has no display name."""
+    """The name of a method in all of its settings; empty if it has no display name."""
     name = method.spec.partition("(")[0]
     return "" if method.run_file or name not in declared_names() else declared_names()[name].name
 
 
 def apart(titles: Sequence[Title], settings: Sequence[str], specs: Sequence[str], ids: Sequence[str]) -> list[str]:
-    """Names of rows that are shown together, no two of which read the same.
+    """Unique names for rows that are shown together.
 
-    Rows that would read the same name the setting that they were run in, then their spec, then the result.
+    Rows with the same name add their run settings, then their spec, then the result id.
 
     Args:
-        titles: of the rows.
-        settings: what of a run sets a row apart besides its spec, as `depth 50`.
-        specs: of the rows.
-        ids: of the rows; unique.
+        titles: display names of the rows.
+        settings: what distinguishes each run besides its spec, such as `depth 50`.
+        specs: specs of the rows.
+        ids: unique ids of the rows.
     """
     names = [str(title) for title in titles]
     for more in (settings, specs):
         names = _longer(names, more)
-    # Once is not enough where somebody has called a method "X, " and the id of a result of X.
+    # Repeat, because a method may be called "X, " plus the id of another result of X.
     while len(set(map(caseless, names))) < len(names):
         names = _longer(names, ids)
     return names
@@ -110,16 +114,16 @@ def _longer(names: Sequence[str], more: Sequence[str]) -> list[str]:
 
 
 def _title(spec: Spec) -> Title | None:
-    entry, facts = declared_names().get(spec.name), facts_of(spec.name)
-    if entry is None or facts is None:
+    entry, description = declared_names().get(spec.name), describe_method(spec.name)
+    if entry is None or description is None:
         return None
-    defaults = {item.name: item.default for item in facts.parameters}
+    defaults = {item.name: item.default for item in description.parameters}
     given = dict(spec.arguments)
     said = [
         _say_value(given[name], entry.words.get(name, {})) if name in given else _default(entry, name, defaults)
         for name in entry.say
     ]
-    parts = sorted(facts.methods - set(entry.say))
+    parts = sorted(description.methods - set(entry.say))
     stem = [entry.name, *said, *(f"on {method_name(given[name])}" for name in parts if name in given)]
     silent = {*entry.say, *entry.quiet, *parts}
     rest = [f"{name}={label(format_value(value))}" for name, value in spec.arguments if name not in silent]
@@ -127,7 +131,7 @@ def _title(spec: Spec) -> Title | None:
 
 
 def _default(entry: Name, name: str, defaults: Mapping[str, str]) -> str:
-    """A default is known as text alone; a list of methods reads as their names."""
+    """A parameter's value as text; a list of methods as their names."""
     text = defaults.get(name, "")
     if text.startswith("["):
         return " + ".join(_short(item.strip()) for item in text[1:-1].split(","))
@@ -138,12 +142,12 @@ def _say_value(value: Value, words: Mapping[str, str]) -> str:
     if isinstance(value, tuple):
         return " + ".join(method_name(item) for item in value)
     text = format_value(value)
-    # `local:models/mine` is the model `mine`: where it lies is of no use to a reader.
+    # `local:models/mine` is the model `mine`: readers do not need its location.
     return words.get(text) or label(text.rpartition("/")[2].removesuffix('"') if isinstance(value, str) else text)
 
 
 def method_name(value: Value) -> str:
-    """A method inside another one's spec: its name alone at its defaults, its whole name in other settings."""
+    """A method inside another method's spec: its short name at its defaults, else its full name."""
     if isinstance(value, Spec) and value.arguments:
         title = _title(value)
         return label(str(value)) if title is None else str(title)
@@ -157,12 +161,12 @@ def _short(name: str) -> str:
 
 @cache
 def _taken_names() -> frozenset[str]:
-    """What no other row may read like: the declared names, alone and at the defaults, and their methods' names."""
+    """Reserved names: the declared names, with and without parameters, and the names of their methods."""
     titles = {name: _title(Spec(name)) for name in declared_names()}
     texts = {text for name, entry in declared_names().items() for text in (name, entry.name)}
     return frozenset(map(_fold_name, texts | {title.stem for title in titles.values() if title is not None}))
 
 
 def _fold_name(text: str) -> str:
-    """A name without what a reader overlooks: case, width, spaces and signs."""
+    """A name without differences that readers overlook: case, width, spaces and punctuation."""
     return re.sub(r"[\W_]+", "", caseless(text))

@@ -1,4 +1,7 @@
-"""Who knows when no tool fits: methods by how well the score of the first tool tells queries with gold from others."""
+"""Queries that no tool answers: how well the top score of each method separates them from queries with gold.
+
+The page `nomatch` shows this board.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,14 @@ from bench.base.errors import ResultError
 from bench.leaderboard.boards.board import Board, Row, references_of
 from bench.leaderboard.boards.standings import RankedSystems, rank_systems
 from bench.leaderboard.boards.tables import read_columns
-from bench.results.intervals import check_means
+from bench.results.stated import check_means
 from bench.results.store import PER_QUERY, StoredResult
 from bench.results.units import number_units
 from bench.stats.noninferiority import enough_units
 
-#: The metric that methods are ordered by: it needs no threshold, and every method whose tools have scores has it.
+#: The metric to sort by: it needs no threshold, and every method with scores has it.
 METRIC = "auroc"
-#: What is shown, the first being what the order comes from.
+#: Metrics to show; the first sorts the rows.
 SHOWN = (METRIC, "aurc@5", "abstained@5", "abstained", "answered", "false_returns", "forbidden@5")
 
 
@@ -29,10 +32,10 @@ class NoMatch:
     """The rows of a board by `METRIC`.
 
     Attributes:
-        rows: those that have `METRIC`, best first; oracles before them.
-        standing: ranks and p-values of the rows that are no oracles, as `bench compare` has them; None
-            where too few groups of queries have no gold.
-        left: the other rows, with the reason.
+        rows: rows that have `METRIC`, best first; oracles before them.
+        standing: ranks and p-values of the rows except oracles, as in `bench compare`; None if too few groups of
+            queries have no gold.
+        left: the other rows, with reasons.
         groups: units of independence among the queries without gold.
     """
 
@@ -43,7 +46,7 @@ class NoMatch:
 
 
 def no_match(board: Board) -> NoMatch | None:
-    """The board of queries that no tool answers; None where there are none, or where no row has any of the metrics.
+    """The board of queries that no tool answers; None without such queries, or if no row has any of the metrics.
 
     Args:
         board: a board of the current protocol.
@@ -89,20 +92,20 @@ def no_match(board: Board) -> NoMatch | None:
 
 
 def columns_of(rows: Sequence[Row]) -> list[str]:
-    """Of `SHOWN`, the metrics that some of the rows have."""
+    """Those of `SHOWN` that some rows have."""
     return [name for name in SHOWN if any(name in row.result.metrics.metrics for row in rows)]
 
 
 def _values(result: StoredResult) -> tuple[NDArray[np.float64], pa.Table]:
-    """(queries,) the values whose mean is the metric, over all queries; and the queries.
+    """(queries,) the values whose mean is the metric, and the queries.
 
     Raises:
-        ResultError: they cannot be read, or have another mean than the result says.
+        ResultError: they cannot be read, or their mean is not the one in the result.
     """
     path = result.folder / PER_QUERY
     table = read_columns(result, PER_QUERY, ["query_id", "unit", "n_gold", METRIC])
     if METRIC not in table.column_names or table.schema.field(METRIC).type != pa.float64():
-        raise ResultError(f"{path} has no numbers of {METRIC}, and its metrics have a mean.")
+        raise ResultError(f"{path} has no values of {METRIC}, but its metrics have a mean.")
     check_means(result.metrics, table, [METRIC], str(path))
     values: NDArray[np.float64] = table[METRIC].combine_chunks().to_numpy(zero_copy_only=False)
     return values, table.select(["query_id", "unit", "n_gold"])

@@ -1,4 +1,4 @@
-"""The board over the datasets of a view: macro means with two-level intervals, and ranks."""
+"""The board over the datasets of a view: macro means with two-level intervals, and ranks. The home page shows it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from bench.results.store import PER_QUERY, span_of
 from bench.results.units import number_units
 from bench.stats.macro import lead_intervals, macro_intervals, macro_values
 
-#: Values that are resampled one by one; more of them are resampled by their means and errors.
+#: Maximum values to resample one by one; beyond that, means and errors are resampled.
 MOST_VALUES = 20_000_000
-#: Standard errors of a normal mean in half of a 95% interval.
+#: Half width of a 95% interval of a normal mean, in standard errors.
 _NORMAL = 1.959964
 
 
@@ -33,13 +33,13 @@ class OverallRow:
     """A method over the datasets of a view, on one metric.
 
     Attributes:
-        cells: (datasets,) its mean on each, and the row that it is in; None where it has none.
-        lacks: names of the datasets that it has no result on. Such a method has no mean and no rank: a mean over
-            other data than the others' would not compare.
+        cells: (datasets,) its mean on each and the row it is in; None if it has none.
+        lacks: names of the datasets without a result. Such a method has no mean and no rank, because a mean over
+            other data would not be comparable.
         mean, low, high: over sources.
-        ranks: the best and worst that tests leave open; None where it is not ranked; oracles are not.
-        reference: whether it is a reference system; the others are placed among these.
-        n, failed: queries of the datasets that it has.
+        ranks: best and worst rank that the tests leave open; None if it is not ranked, as for oracles.
+        reference: whether it is a reference system; the others are ranked against these.
+        n, failed: queries of the datasets that it has results on.
     """
 
     key: str
@@ -60,22 +60,22 @@ class Overall:
     """One metric over the datasets of a view.
 
     Attributes:
-        view: what is ranked on.
-        boards: the datasets, in the order of columns: those of the view that have such queries.
-        places: ranked ones best first, then oracles, then methods that lack a dataset, those with most of them first.
-        standing: ranks and p-values of the ranked ones; None if there is none.
-        declared: whether there are two reference systems; otherwise all methods compete among themselves.
-        limit: whether values were too many to be kept: those of all rows, or, where there are reference systems, those
-            of the challengers, which then have no rank.
-        best: who is best of the references over all queries, systems by their keys; None for fewer than two, for a kind
-            of queries, with the limit, and where a dataset has no tests.
+        view: the ranked datasets.
+        boards: the view's datasets that have such queries, in the order of columns.
+        rows: ranked methods best first, then oracles, then methods that lack a dataset, by how many they have.
+        standing: ranks and p-values of the ranked methods; None if there are none.
+        declared: whether there are two reference systems; otherwise all methods compete with each other.
+        limit: whether there were too many values to keep: those of all rows or, with reference systems, those of
+            the challengers, which then have no rank.
+        best: the best reference system over all queries, systems by their keys; None with fewer than two, for a
+            kind of queries, beyond the limit, and if a dataset has no tests.
     """
 
     view: View
     metric: str
     kind: str
     boards: tuple[Board, ...]
-    places: tuple[OverallRow, ...]
+    rows: tuple[OverallRow, ...]
     standing: RankedSystems | None
     declared: bool
     limit: bool
@@ -92,13 +92,13 @@ def overall_boards(
     absent: Collection[str],
     cache: BuildCache | None = None,
 ) -> list[Overall]:
-    """Every board over datasets: each view, by each metric, on each kind of queries.
+    """Every overall board: each view, by each metric, on each kind of queries.
 
     Args:
-        views: of the site.
+        views: the site's views.
         masks: board's slug -> kind -> (judged queries,).
-        absent: slugs of boards whose dataset was not at hand.
-        cache: of the site: tests of results that have not changed are not made again.
+        absent: slugs of boards whose dataset was unavailable.
+        cache: the site's build cache: tests of unchanged results are not repeated.
     """
     return [
         overall(view, metric, kind, masks, cache)
@@ -111,17 +111,17 @@ def overall_boards(
 def view_kinds(view: View, masks: Mapping[str, Mapping[str, NDArray[np.bool_]]], absent: Collection[str]) -> list[str]:
     """The kinds of queries that a view is ranked on.
 
-    Seen and unseen tools only where every dataset has training queries and is at hand, since the dataset alone says
-    which tools they have: else it would be a ranking on a fragment of the view.
+    Seen and unseen tools only if every dataset has training queries and is available, because only the dataset says
+    which tools they have. Otherwise the ranking would cover a fragment of the view.
     """
-    if fragments(view, absent) or not all(board.first.manifest.dataset.history for board in view.boards):
+    if find_unavailable(view, absent) or not all(board.first.manifest.dataset.history for board in view.boards):
         return ["all"]
     known = {kind for board in view.boards for kind in masks.get(board.slug, {})}
     return ["all", *(kind for kind in KINDS[1:] if kind in known)]
 
 
-def fragments(view: View, absent: Collection[str]) -> list[Board]:
-    """The datasets of a view that were not at hand, where all of them have training queries."""
+def find_unavailable(view: View, absent: Collection[str]) -> list[Board]:
+    """The datasets of a view that were unavailable, if all of them have training queries."""
     if not all(board.first.manifest.dataset.history for board in view.boards):
         return []
     return [board for board in view.boards if board.slug in absent]
@@ -134,29 +134,29 @@ def overall(
     masks: Mapping[str, Mapping[str, NDArray[np.bool_]]],
     cache: BuildCache | None = None,
 ) -> Overall:
-    """A board over datasets.
+    """Build a board over datasets.
 
     Args:
-        view: the datasets; they do not depend on who has results on them.
+        view: the datasets, independent of which results exist.
         metric: one of RANKED.
         kind: `all` queries, or those whose gold is all `seen` or all `unseen`.
         masks: board's slug -> kind -> (judged queries,).
-        cache: of the site.
+        cache: the site's build cache.
     """
     used = [board for board in view.boards if kind == "all" or kind in masks.get(board.slug, {})]
     rows: dict[str, dict[int, Row]] = {}
-    for place, board in enumerate(used):
+    for position, board in enumerate(used):
         for row in board.rows:
-            # Of two rows that differ in nothing a reader is told, the better one comes first.
-            if kind in row.samples and metric not in row.older and place not in rows.get(row.key, {}):
-                rows.setdefault(row.key, {})[place] = row
-    whole = {key: by_place for key, by_place in rows.items() if len(by_place) == len(used)}
+            # Of two rows that read the same, keep the better one.
+            if kind in row.samples and metric not in row.older and position not in rows.get(row.key, {}):
+                rows.setdefault(row.key, {})[position] = row
+    whole = {key: by_board for key, by_board in rows.items() if len(by_board) == len(used)}
     # A system is a reference here if each of its results is one.
     firsts = [
-        replace(by_place[0], reference=all(row.reference for row in by_place.values())) for by_place in whole.values()
+        replace(by_board[0], reference=all(row.reference for row in by_board.values())) for by_board in whole.values()
     ]
     declared = sum(row.reference for row in firsts) > 1
-    by_limit = {key for key, by_place in whole.items() if any(row.values is None for row in by_place.values())}
+    by_limit = {key for key, by_board in whole.items() if any(row.values is None for row in by_board.values())}
     if by_limit and not declared:
         by_limit = set(whole)
     taken = _Taken(
@@ -172,7 +172,7 @@ def overall(
     numbers = None if cache is None else _restore(cache.get(name, key))
     if numbers is None:
         unplaced = by_limit if declared else set()
-        ranked = [key for key, by_place in whole.items() if not by_place[0].oracle and key not in unplaced]
+        ranked = [key for key, by_board in whole.items() if not by_board[0].oracle and key not in unplaced]
         limit = bool(by_limit) and not declared
         standing = _standing(taken, ranked, limit) if ranked else None
         spans = _spans(taken, [key for key in whole if key not in by_limit], limit=False)
@@ -187,12 +187,12 @@ def overall(
         if cache is not None and standing is not None:
             cache.put(name, key, numbers)
     spans, standing = numbers.spans, numbers.standing
-    places = [_place(taken, key, by_place, spans.get(key), standing) for key, by_place in rows.items()]
-    places.sort(key=_order)
+    ordered = [_make_row(taken, key, by_board, spans.get(key), standing) for key, by_board in rows.items()]
+    ordered.sort(key=_order)
     best = None
     if standing is not None and len(numbers.leads):
         best = _best(taken, _contenders(standing, spans), numbers.leads, standing)
-    return Overall(view, metric, kind, tuple(used), tuple(places), standing, declared, bool(by_limit), best)
+    return Overall(view, metric, kind, tuple(used), tuple(ordered), standing, declared, bool(by_limit), best)
 
 
 def entry_name(view: View, metric: str, kind: str) -> str:
@@ -202,7 +202,7 @@ def entry_name(view: View, metric: str, kind: str) -> str:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """What takes time: means over sources with intervals by system, the tests, and the leads of the best contender."""
+    """Compute the slow parts: means over sources with intervals, the tests, and the leads of the best contender."""
 
     spans: dict[str, NDArray[np.float64]]
     standing: RankedSystems | None
@@ -210,7 +210,7 @@ class _Numbers:
 
 
 def _restore(kept: Any) -> _Numbers | None:
-    """The numbers that the build cache has; None without them."""
+    """The numbers from the build cache; None if it lacks them."""
     try:
         standing = kept["standing"]
         return _Numbers(kept["spans"], None if standing is None else RankedSystems(**standing), kept["leads"])
@@ -220,12 +220,12 @@ def _restore(kept: Any) -> _Numbers | None:
 
 @dataclass(frozen=True)
 class _Taken:
-    """The methods that have all datasets, and which of their values count.
+    """The methods that have all datasets, and the values that count.
 
     Attributes:
-        metric, kind, boards: as of `Overall`.
+        metric, kind, boards: as in `Overall`.
         masks: (datasets,) which queries are of the kind; None for all.
-        rows: key -> the rows of the datasets.
+        rows: key -> the method's row on each dataset.
         references: key -> whether it is a reference.
         by_limit: keys whose values were not kept.
     """
@@ -240,21 +240,24 @@ class _Taken:
 
     @property
     def sources(self) -> list[str]:
-        """Of the datasets."""
+        """The sources of the datasets."""
         return [board.source for board in self.boards]
 
     @property
     def column(self) -> int:
-        """Of the metric."""
+        """The range of the metric."""
         return RANKED.index(self.metric)
 
     def key(self) -> str:
-        """Of all that the numbers are made from: the digests of the tables, which were checked when they were read."""
+        """A digest of all inputs: the digests of the tables, which were checked on reading."""
         return key_of(
             {
                 "systems": [
-                    [key, [by_place[place].result.manifest.files[PER_QUERY] for place in range(len(self.boards))]]
-                    for key, by_place in self.rows.items()
+                    [
+                        key,
+                        [by_board[position].result.manifest.files[PER_QUERY] for position in range(len(self.boards))],
+                    ]
+                    for key, by_board in self.rows.items()
                 ],
                 "sources": self.sources,
                 "masks": [None if mask is None else hashlib.sha256(mask.tobytes()).hexdigest() for mask in self.masks],
@@ -281,15 +284,15 @@ class _Taken:
         return units
 
     def samples(self, keys: Iterable[str], of: Callable[[RowSample], NDArray[np.float64]]) -> NDArray[np.float64]:
-        """(datasets, keys) numbers of the samples of the kind of queries."""
-        places = range(len(self.boards))
-        return np.array([[of(self.rows[key][i].samples[self.kind])[self.column] for key in keys] for i in places])
+        """(datasets, keys) sample statistics for the kind of queries."""
+        positions = range(len(self.boards))
+        return np.array([[of(self.rows[key][i].samples[self.kind])[self.column] for key in keys] for i in positions])
 
 
-def _order(place: OverallRow) -> tuple[bool, bool, int, bool, int, float, str]:
-    """Ranked ones by their best rank and mean, then oracles; then those that lack datasets, by how many they lack."""
-    last = place.ranks is None, place.ranks[0] if place.ranks else 0, -(place.mean or 0.0), place.key
-    return bool(place.lacks), place.row.oracle, len(place.lacks), *last
+def _order(row: OverallRow) -> tuple[bool, bool, int, bool, int, float, str]:
+    """Ranked methods by best rank and mean, then oracles, then methods that lack datasets, fewest lacking first."""
+    last = row.ranks is None, row.ranks[0] if row.ranks else 0, -(row.mean or 0.0), row.key
+    return bool(row.lacks), row.row.oracle, len(row.lacks), *last
 
 
 def _spans(taken: _Taken, keys: Sequence[str], limit: bool) -> dict[str, NDArray[np.float64]]:
@@ -317,21 +320,20 @@ def _own(row: Row, taken: _Taken) -> tuple[float, float]:
 
 
 def _standing(taken: _Taken, ranked: Sequence[str], limit: bool) -> RankedSystems:
-    """Tests and ranks of methods that have all datasets, by their means over sources, on these very datasets.
+    """Tests and ranks of methods that have all datasets, by their means over sources.
 
-    The signs of the units of all datasets are flipped: the ranks say who is better on these datasets, whatever others
-    there may be.
+    Signs of the units of all datasets are flipped, so ranks are about these datasets and not about others like them.
     """
     own = np.array([taken.references[key] for key in ranked])
     if limit:
-        # The rows have no values, so there are only the sources' means to test: too few of them for conclusions.
+        # The rows have no values, so only the sources' means can be tested, which are too few for conclusions.
         units = np.unique(taken.sources, return_inverse=True)[1].astype(np.int64)
         return rank_systems(ranked, taken.samples(ranked, attrgetter("means")), units, own)
     return rank_systems(ranked, *macro_values(taken.values(ranked), taken.units(), taken.sources), own)
 
 
 def _contenders(standing: RankedSystems | None, spans: Mapping[str, NDArray[np.float64]]) -> list[str]:
-    """The references, in the order of the places; none if there are fewer than two."""
+    """The references, in the order of `rows`; empty if there are fewer than two."""
     keys = [] if standing is None else [key for key, own in zip(standing.ids, standing.references, strict=True) if own]
     return sorted(keys, key=lambda key: (-spans[key][0], key)) if len(keys) > 1 else []
 
@@ -339,13 +341,13 @@ def _contenders(standing: RankedSystems | None, spans: Mapping[str, NDArray[np.f
 def _best(
     taken: _Taken, contenders: Sequence[str], leads: NDArray[np.float64], standing: RankedSystems
 ) -> BestOverDatasets:
-    """What can be said of the first of the contenders."""
+    """The leads of the first contender."""
     at, best = [standing.ids.index(key) for key in contenders], contenders[0]
     worse = []
-    for place, board in enumerate(taken.boards):
+    for position, board in enumerate(taken.boards):
         found, keys = board.standings[taken.metric], {row.id: row.key for row in board.rows}
-        mine = found.ids.index(taken.rows[best][place].id)
-        # Another row of the same key is no rival: it differs in nothing that a reader is told.
+        mine = found.ids.index(taken.rows[best][position].id)
+        # Another row of the same key is no competitor: readers see no difference.
         rivals = [
             (keys[name], float(found.means[i]), float(found.pairs[mine, i]))
             for i, name in enumerate(found.ids)
@@ -356,36 +358,36 @@ def _best(
     return best_over_datasets(contenders, leads, standing.pairs[at[0], at], names, len(set(taken.sources)), worse)
 
 
-def _place(
+def _make_row(
     taken: _Taken,
     key: str,
-    by_place: Mapping[int, Row],
+    by_board: Mapping[int, Row],
     span: NDArray[np.float64] | None,
     standing: RankedSystems | None,
 ) -> OverallRow:
     boards, kind = taken.boards, taken.kind
     cells = [
-        (float(by_place[i].samples[kind].means[taken.column]), by_place[i]) if i in by_place else None
+        (float(by_board[i].samples[kind].means[taken.column]), by_board[i]) if i in by_board else None
         for i in range(len(boards))
     ]
     mean, low, high = (None, None, None) if span is None else map(float, span)
-    at = None if standing is None else standing.place(key)
+    at = None if standing is None else standing.position(key)
     ranks = None if standing is None or at is None else (int(standing.ranks[at, 0]), int(standing.ranks[at, 1]))
     return OverallRow(
         key=key,
-        row=next(iter(by_place.values())),
+        row=next(iter(by_board.values())),
         cells=tuple(cells),
-        lacks=tuple(board.name for i, board in enumerate(boards) if i not in by_place),
+        lacks=tuple(board.name for i, board in enumerate(boards) if i not in by_board),
         mean=mean,
         low=low,
         high=high,
-        n=sum(row.samples[kind].n for row in by_place.values()),
-        failed=sum(row.result.metrics.n_failed for row in by_place.values()),
+        n=sum(row.samples[kind].n for row in by_board.values()),
+        failed=sum(row.result.metrics.n_failed for row in by_board.values()),
         ranks=ranks,
         reference=standing is not None and at is not None and bool(standing.references[at]),
     )
 
 
 def families(boards: Sequence[Board]) -> dict[str, int]:
-    """Family -> how many results it has, sorted."""
+    """Family -> number of its results, sorted."""
     return dict(sorted(Counter(row.family for board in boards for row in board.rows).items()))

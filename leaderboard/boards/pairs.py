@@ -1,4 +1,7 @@
-"""Every pair of methods of a board: difference, interval, p-value, wins and losses, as `bench compare` has them."""
+"""Every pair of methods of a board: difference, interval, p-value, wins and losses, as in `bench compare`.
+
+The compare page and the board pages show them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from bench.leaderboard.boards.board import RANKED, Board
 from bench.results.store import span_of
 from bench.stats.paired import compare_pairs
 
-#: The metric that pairs are compared by.
+#: The metric of the comparison.
 METRIC = RANKED[0]
 #: Columns of `Pairs.numbers`.
 DIFFERENCE, LOW, HIGH, P, WINS, LOSSES = range(6)
@@ -23,17 +26,17 @@ class Pairs:
 
     Attributes:
         ids: (systems,) ids of the results, best first.
-        numbers: (systems, systems, 6), NaN where an interval is not known, and all NaN for a system and itself and for
-            pairs of two challengers where there are too many to be tested: difference of the first and the second, ends
-            of its interval, p corrected on the board, and the queries on which the first is better and worse
-            (`bench.stats.paired.compare_pairs`).
+        numbers: (systems, systems, 6): difference of the first and the second, ends of its interval, p corrected on
+            the board, and numbers of queries on which the first is better and worse
+            (`bench.stats.paired.compare_pairs`). NaN where an interval is unknown, and all NaN on the diagonal and for
+            untested pairs of two challengers.
     """
 
     ids: tuple[str, ...]
     numbers: NDArray[np.float64]
 
     def between(self, first: str, second: str) -> NDArray[np.float64] | None:
-        """(6,) the numbers of two results, first less second; None where they are not both rows, or not tested."""
+        """(6,) the numbers of two results, first minus second; None if one is not a row or the pair was not tested."""
         if first not in self.ids or second not in self.ids:
             return None
         row: NDArray[np.float64] = self.numbers[self.ids.index(first), self.ids.index(second)]
@@ -41,13 +44,13 @@ class Pairs:
 
 
 def pairs_of(board: Board) -> Pairs | None:
-    """The pairs of a board's ranked rows; None where there are fewer than two, or references too many for single tests.
+    """The pairs of a board's ranked rows; None with fewer than two, or with too many references for single tests.
 
     Args:
-        board: its rows have their values.
+        board: a board whose rows have their values.
     """
     standing = board.standings.get(METRIC)
-    # Where p-values come from the limit of many units, the test itself would take minutes here, too.
+    # If p-values come from the large-sample limit, the exact test would take minutes here too.
     if standing is None or not standing.exact or len(standing.ids) < 2 or board.units is None:
         return None
     order = standing.order()

@@ -1,13 +1,13 @@
-"""The ranking set: which datasets methods are ranked on, and among which systems, declared before results are seen.
+"""The ranking set: datasets to rank methods on and reference systems, declared before results are seen.
 
-The datasets must not follow from the results. If they do, submissions choose them: three noise results on the right
-datasets once took half of the datasets out of the ranking and put another method first. So they are a file with a
-version, `ranking_set.toml`, which a site names. A method that lacks a dataset of it is not ranked.
+If the datasets followed from the results, submissions would choose them: three noise results on the right datasets
+once took half of the datasets out of the ranking and put another method first. So a versioned file,
+`ranking_set.toml`, declares them. A method that lacks one of these datasets is not ranked.
 
-Nor must the family of tests: near-copies under other names would make every difference insignificant. So there are
-reference systems, whose tests no other result changes (`bench.stats.ranking`). They are results that the board's
-maintainers have listed, each by its id and the digest of its manifest: nothing that is added to a folder of results is
-one, whatever name, date or id it has. Where no result of a board is listed, all of its methods compete.
+The family of tests must not follow from the results either: near-copies under other names would make every difference
+insignificant. So the file lists reference systems, whose tests no other result changes (`bench.stats.ranking`). The
+maintainers list each by its id and the digest of its manifest, so no result added to the folder becomes one, whatever
+its name, date or id. If a board has no listed result, all of its methods compete. The site and its boards use the set.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from bench.base.paths import write_text
 from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.records import StrictRecord, read_toml, toml_table
 from bench.base.text import label
+from bench.comparison.rows import competes
 from bench.leaderboard.boards.board import Board, Rejected, is_reference_system, make_board, read_results
-from bench.leaderboard.boards.libraries import standalone
+from bench.leaderboard.boards.libraries import drop_library_variants
 from bench.registry import method_names
 from bench.results.choices import is_choice
-from bench.results.comparability import competes
 from bench.results.store import MANIFEST, StoredResult
 
-#: The set that boards are ranked by where no other is given.
+#: The default ranking set.
 DECLARED = Path(__file__).with_name("ranking_set.toml")
 _NAME = "the ranking set"
 #: The table of references in a ranking set, as `write_references` writes it.
@@ -45,14 +45,14 @@ _Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class DeclaredView(StrictRecord):
-    """Datasets that methods are ranked on together.
+    """Datasets to rank methods on together.
 
     Attributes:
-        name: in addresses.
-        title: on pages.
-        why: why these, in a sentence.
-        datasets: specs.
-        card: whether the home page says who is best on it.
+        name: used in addresses.
+        title: shown on pages.
+        why: the reason for these datasets, as a sentence.
+        datasets: their specs.
+        card: whether the home page names the best method on it.
     """
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")
@@ -63,14 +63,14 @@ class DeclaredView(StrictRecord):
 
 
 class RankingSet(StrictRecord):
-    """What `ranking_set.toml` holds. A set without version, views and content has those of the public set.
+    """The content of `ranking_set.toml`. A set without version, views and content takes those of the public set.
 
     Attributes:
-        version: named on pages and in exports.
+        version: shown on pages and in exports.
         views: the first is the ranking; the others rank on parts of the data.
-        content: spec -> the content hash that counts; a dataset without one counts with the content that is at hand,
-            else with that of most results.
-        references: the reference systems: id of a result -> digest of its manifest.
+        content: spec -> the content hash that counts; for other datasets the available content counts, else that of
+            most results.
+        references: id of a reference system's result -> digest of its manifest.
     """
 
     version: str = Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+-]{0,29}$")
@@ -82,7 +82,7 @@ class RankingSet(StrictRecord):
     @classmethod
     def _with_views(cls, given: Any) -> Any:
         if isinstance(given, dict) and "systems" in given:
-            raise ValueError("`systems` makes no references: list results with `bench leaderboard references`")
+            raise ValueError("`systems` does not declare references: list results with `bench leaderboard references`")
         if not isinstance(given, dict) or given.keys() & {"version", "views", "content"}:
             return given
         return toml_table(DECLARED, _NAME, UsageError) | given
@@ -102,12 +102,12 @@ class RankingSet(StrictRecord):
 
 @dataclass(frozen=True)
 class View:
-    """A view of a site: datasets that it has results on.
+    """A view of a site: datasets with results.
 
     Attributes:
         name, title, why, card: as declared.
-        boards: one for each of its datasets.
-        version: of the ranking set; empty for the view of a site that is not ranked by a declared set.
+        boards: one board per dataset.
+        version: of the ranking set; empty if the site is not ranked by a declared set.
     """
 
     name: str
@@ -119,12 +119,12 @@ class View:
 
     @property
     def declared(self) -> bool:
-        """Whether its datasets were chosen before there were results."""
+        """Whether its datasets were declared before results were known."""
         return bool(self.version)
 
 
 def read_ranking_set(path: Path = DECLARED) -> RankingSet:
-    """The set in a TOML file.
+    """Read a ranking set from a TOML file.
 
     Raises:
         UsageError: the file cannot be read, is not TOML, or does not follow the model; the sentence says where.
@@ -133,10 +133,10 @@ def read_ranking_set(path: Path = DECLARED) -> RankingSet:
 
 
 def list_references(results: Path, methods: Sequence[str] = ()) -> tuple[list[StoredResult], list[Rejected]]:
-    """The results of a folder that its maintainers can list as reference systems, and what cannot be read.
+    """Find the results in a folder that can be listed as reference systems, and those that cannot be read.
 
-    They are those of some methods in the usual run: the tool text of the dataset's card, depth 100, one repeat, no cut,
-    no run file. Floors and oracles are none. That a result has a method's name does not show that the method made it.
+    These are results of some methods with the usual settings: the tool text of the dataset's card, depth 100, one
+    repeat, no cut, no run file; no floors or oracles. A result's name does not prove that the method made it.
 
     Args:
         results: the folder.
@@ -163,10 +163,10 @@ def list_references(results: Path, methods: Sequence[str] = ()) -> tuple[list[St
 
 
 def write_references(path: Path, listed: Sequence[StoredResult]) -> None:
-    """List results as the reference systems of a ranking set, in place of those that it has; all else stays as it is.
+    """Replace the reference systems of a ranking set by these results; the rest of the file is unchanged.
 
     Raises:
-        UsageError: the set cannot be read, or its table of references is not in the form that this function writes.
+        UsageError: the set cannot be read, or its table of references does not have the form that this function writes.
         StorageError: the file cannot be written.
     """
     text, before = "", RankingSet.model_validate({})
@@ -181,21 +181,23 @@ def write_references(path: Path, listed: Sequence[StoredResult]) -> None:
     except ValueError:
         same = False
     if not same:
-        raise UsageError(f"cannot change the references of {path}: write them as a last table, [references], id by id.")
+        raise UsageError(
+            f"cannot change the references of {path}: write them as the last table, [references], one id per line."
+        )
     write_text(path, text)
 
 
 def check_references(
     path: Path, chosen: RankingSet, results: Path, there: Sequence[StoredResult], rejected: Sequence[Rejected]
 ) -> None:
-    """Refuse a board that lacks one of its reference systems: its tests would be other ones for every row.
+    """Refuse a board that lacks a reference system: the tests of every row would change.
 
     Args:
         path: the file of the ranking set.
         chosen: the set.
         results: the folder of results.
-        there: the results that the board has.
-        rejected: what it does not show, and why.
+        there: the results on the board.
+        rejected: results that are not shown, with reasons.
 
     Raises:
         ResultError: a listed result is gone, was altered, or cannot be a reference system.
@@ -210,7 +212,7 @@ def check_references(
         elif not is_reference_system(item, chosen.references):
             faults.append((result_id, f"was altered: {item.folder / MANIFEST} has another digest"))
         elif not competes(item):
-            faults.append((result_id, "is a floor or an oracle, which others are not compared with"))
+            faults.append((result_id, "is a floor or an oracle, which cannot be a reference"))
     if faults:
         (result_id, what), more = faults[0], f" ({len(faults) - 1} more)" if len(faults) > 1 else ""
         lines = path.read_text("utf-8").splitlines()
@@ -222,10 +224,10 @@ def check_references(
 
 
 def main_boards(boards: Sequence[Board], content: Mapping[str, str]) -> dict[str, Board]:
-    """The board that counts for each dataset: today's protocol, all queries, the content that is named.
+    """The board that counts for each dataset: current protocol, all queries, the declared content.
 
-    Where no content is named it is the board with most reference systems, then with most results, then the one with the
-    smallest slug: the newest result does not decide, since anybody can add one.
+    Without declared content, it is the board with most reference systems, then with most results, then with the
+    smallest slug. The newest result does not decide, because anyone can add one.
     """
     by_spec: dict[str, Board] = {}
     for board in sorted(
@@ -238,18 +240,18 @@ def main_boards(boards: Sequence[Board], content: Mapping[str, str]) -> dict[str
 
 
 def views_of(chosen: RankingSet, boards: Sequence[Board], at_hand: Mapping[str, str]) -> tuple[list[View], list[str]]:
-    """The views that a site can show, the ranking first, and what is missing for the others.
+    """The views that a site can show, the ranking first, and what the others lack.
 
     A site without results on some dataset of the ranking is ranked on all of its own datasets, and says that these
     were not declared.
 
     Args:
-        chosen: what is declared.
-        boards: of the site.
-        at_hand: spec -> the content that counts where none is declared.
+        chosen: the declared set.
+        boards: the site's boards.
+        at_hand: spec -> the content that counts if none is declared.
 
     Returns:
-        Views, and a sentence for each declared view that cannot be shown; a single one if the site has nothing of them.
+        Views, and a sentence for each declared view that cannot be shown; one sentence if the site lacks all of them.
     """
     main = main_boards(boards, {**at_hand, **chosen.content})
     views, missing = [], []
@@ -266,11 +268,11 @@ def views_of(chosen: RankingSet, boards: Sequence[Board], at_hand: Mapping[str, 
             views.append(View(view.name, view.title, view.why, view_boards, chosen.version, view.card))
     if main and not any(spec in main for view in chosen.views for spec in view.datasets):
         missing = [
-            f"there are no results on any dataset of the ranking set {chosen.version}, so that none of its rankings is "
+            f"there are no results on any dataset of the ranking set {chosen.version}, so no ranking is "
             "shown: declare your own datasets with --ranking-set."
         ]
     if not views or views[0].name != chosen.views[0].name:
-        every = tuple(standalone([main[spec] for spec in sorted(main)]))
-        why = "All datasets that this site has results on. They were not declared beforehand, so that a result on a new"
+        every = tuple(drop_library_variants([main[spec] for spec in sorted(main)]))
+        why = "All datasets that this site has results on. They were not declared in advance, so a result on a new"
         views.insert(0, View("", "All datasets", f"{why} dataset changes them.", every, ""))
     return views, missing

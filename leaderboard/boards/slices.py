@@ -1,7 +1,7 @@
-"""A board's methods among the queries of one value of a slice: an order, intervals and ranks of their own.
+"""A board's methods on the queries of one slice value: order, intervals and ranks. The page `slices` shows them.
 
-Means are those of `bench show --by`, and so are their intervals. Ranks are made from these queries alone as those of
-the board are, and corrected for the other pairs of the same value.
+Means and intervals are those of `bench show --by`. Ranks are computed as on the board, from these queries alone, and
+corrected for the other pairs of the same value.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.leaderboard.boards.board import RANKED, Board, Row, references_of
-from bench.leaderboard.boards.facts import BoardData
+from bench.leaderboard.boards.registered import BoardData
 from bench.leaderboard.boards.standings import RankedSystems, rank_systems
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.slices import slice_names, values_of
@@ -27,15 +27,15 @@ METRIC = RANKED[0]
 
 @dataclass(frozen=True, eq=False)
 class Inside:
-    """The methods of a board on the queries that have one value of a slice.
+    """The methods of a board on the queries with one slice value.
 
     Attributes:
-        value: `-` for the queries without one.
+        value: `-` for queries without a value.
         n, groups: judged queries, and their units of independence.
         rows: best first.
         means: (rows,).
-        spans: (rows, 2) 95% intervals of the means; NaN where there is none.
-        standing: tests and ranks of the rows; None where there are too few groups for conclusions.
+        spans: (rows, 2) 95% intervals of the means; NaN if there is none.
+        standing: tests and ranks of the rows; None if there are too few groups for conclusions.
     """
 
     value: str
@@ -48,12 +48,12 @@ class Inside:
 
     @property
     def ties(self) -> int:
-        """How many others no test tells apart from the best method."""
+        """How many other methods do not differ significantly from the best."""
         return 0 if self.standing is None else int(self.standing.ties(self.standing.order()[0]).sum())
 
 
 def slice_masks(data: BoardData, query_ids: Sequence[str]) -> dict[str, dict[str, NDArray[np.bool_]]]:
-    """Slice -> value -> (judged queries,) which of them have it; slices that do not divide the queries are left out."""
+    """Slice -> value -> (judged queries,) mask; slices that do not divide the queries are left out."""
     if data.dataset is None:
         return {}
     by_slice = {name: values_of(data.dataset, name, query_ids) for name in slice_names(data.dataset)}
@@ -61,11 +61,11 @@ def slice_masks(data: BoardData, query_ids: Sequence[str]) -> dict[str, dict[str
 
 
 def inside_slices(board: Board, masks: Mapping[str, NDArray[np.bool_]]) -> list[Inside]:
-    """The ranking among the queries of each value of a slice, in the order of the values.
+    """Rank methods on the queries of each slice value, in the order of the values.
 
     Args:
-        board: with the values of its rows; rows without, oracles and what other code computed are left out.
-        masks: value -> (judged queries,) which of them have it.
+        board: a board whose rows have values; rows without values, oracles and results of other code are left out.
+        masks: value -> (judged queries,) mask.
     """
     rows, columns = [], []
     for row in board.rows:

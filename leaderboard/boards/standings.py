@@ -1,8 +1,8 @@
 """Tests, ranks and macro intervals within the time budget of a site build.
 
-Up to a size that most boards are far from, the numbers are those of `bench.stats`, and so those of `bench compare`.
-Beyond it, flipping signs takes minutes for one board, and what it converges to takes its place: sums with flipped signs
-are normal. The pages name it where it was done.
+Up to a size far above that of most boards, the numbers are those of `bench.stats`, and so those of `bench compare`.
+Beyond it, flipping signs would take minutes per board, so its large-sample limit is used: sums with flipped signs are
+normal. Pages say where it was used.
 """
 
 from __future__ import annotations
@@ -27,28 +27,27 @@ from bench.stats.ranking import (
     reference_mask,
 )
 
-#: Sums of units, times sign vectors, for one metric of one board: about a second's work.
+#: Maximum sums of units times sign vectors, per metric and board: about a second's work.
 _FLIPPED = 40_000_000_000
 _MACRO_DRAWS = 10_000
 
 
 @dataclass(frozen=True)
 class RankedSystems:
-    """Systems on one metric.
+    """Systems on one metric, with tests and ranks.
 
     Attributes:
-        ids: (systems,) what the systems are called.
-        references: (systems,) which are references; the others are placed among them, each as if it alone were added
+        ids: (systems,) names of the systems.
+        references: (systems,) which are references; each other system is ranked as if it alone were added to these
             (`bench.stats.ranking`).
         means: (systems,).
         ranks: (systems, 2) best and worst rank that `pairs` leave open (`rank_ranges`).
         pairs: (systems, systems) p-values of the paired randomisation test of every pair, corrected by Holm
-            (`correct_pairs`); 1 where there are too few units for a conclusion, and nan for pairs of two challengers
-            where there are too many to be tested.
-        sizes: (systems, systems) how many pairs each was corrected over.
+            (`correct_pairs`); 1 if there are too few units for a conclusion, NaN for untested pairs of two challengers.
+        sizes: (systems, systems) number of pairs in each correction.
         n, units: queries, and their units of independence.
-        exact: whether they are those of `bench compare`; False where the limit of many units was taken.
-        decided: whether the units are enough for a conclusion (`bench.stats.noninferiority.enough_units`).
+        exact: whether p-values are those of `bench compare`; False if they come from the large-sample limit.
+        decided: whether there are enough units for a conclusion (`bench.stats.noninferiority.enough_units`).
     """
 
     ids: tuple[str, ...]
@@ -62,28 +61,28 @@ class RankedSystems:
     exact: bool
     decided: bool
 
-    def place(self, name: str) -> int | None:
-        """The position of a system; None where it is not ranked."""
+    def position(self, name: str) -> int | None:
+        """The position of a system; None if it is not ranked."""
         return self.ids.index(name) if name in self.ids else None
 
     def ties(self, system: int) -> NDArray[np.bool_]:
-        """(systems,) which others no test tells apart from a system, by its position."""
+        """(systems,) which others do not differ significantly from the system at this position."""
         ties: NDArray[np.bool_] = ~(self.pairs[system] < LEVEL)
         ties[system] = False
         return ties
 
     def order(self) -> list[int]:
-        """Positions by the best rank that systems may have, those with the same one by their means, best first."""
+        """Positions sorted by best possible rank, then by mean."""
         return rank_order(self.ranks, self.means)
 
     def best(self, most: int) -> list[int]:
-        """Positions of the best references and, where there is room, of the best challengers: `most`, best first.
+        """Positions of the `most` best systems: references first, then challengers if there is room; sorted best first.
 
-        However many challengers there are, they push no reference out.
+        Challengers never displace references, however many there are.
         """
         order = self.order()
-        kept = sorted(order, key=lambda place: not self.references[place])[:most]
-        return [place for place in order if place in kept]
+        kept = sorted(order, key=lambda position: not self.references[position])[:most]
+        return [position for position in order if position in kept]
 
 
 def rank_systems(
@@ -93,16 +92,16 @@ def rank_systems(
     references: NDArray[np.bool_] | None = None,
     span: Span = ANY,
 ) -> RankedSystems:
-    """Tests and ranks of systems on the same queries.
+    """Test and rank systems on the same queries.
 
-    How they are computed depends on the references alone: challengers cannot make a board too large for exact tests.
+    Only the references decide how: challengers cannot make a board too large for exact tests.
 
     Args:
         ids: (systems,).
         values: (queries, systems), finite; higher is better.
-        units: (queries,) the unit of independence of each query, by code from 0.
-        references: (systems,) which are references; all systems if None or if there is none.
-        span: the range of the mean differences, as of `bench.stats.differences.second_looks`.
+        units: (queries,) the unit of independence of each query, as a code from 0.
+        references: (systems,) which are references; all systems if None or if there are none.
+        span: the range of the mean differences, as in `bench.stats.differences.second_looks`.
     """
     count, systems, decided = int(units.max()) + 1, values.shape[1], enough_units(units)
     own = reference_mask(references, systems)
@@ -114,7 +113,7 @@ def rank_systems(
         every = FLIPS * count * systems * (systems - 1) // 2 <= _FLIPPED
         flips = FLIPS if decided else 1
         tests = pairwise_tests(values, units, own, flips, challengers=every, span=span)
-    # With too few units nothing is decided: not even that a floor is one.
+    # With too few units nothing is decided, not even that a floor is worse.
     pairs = tests.p if decided else np.ones_like(tests.p)
     return RankedSystems(
         ids=tuple(ids),
@@ -131,16 +130,16 @@ def rank_systems(
 
 
 def unit_totals(values: NDArray[np.float64], units: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """`bench.stats.units.unit_sums` but for rounding, in a hundredth of its time.
+    """Equal to `bench.stats.units.unit_sums` up to rounding, but a hundred times faster.
 
-    Its sums have the same bits in any order of the queries. A board has one order, that of their ids.
+    Its sums do not depend on the order of queries to the last bit, but a board's order is fixed (by id).
 
     Args:
         values: (queries, columns), finite.
-        units: (queries,) by code from 0, without a gap.
+        units: (queries,) codes from 0, without gaps.
 
     Returns:
-        (units, columns) sums; (units,) queries of each unit.
+        (units, columns) sums; (units,) number of queries of each unit.
     """
     sizes = np.bincount(units)
     starts = np.cumsum(sizes) - sizes
@@ -150,14 +149,14 @@ def unit_totals(values: NDArray[np.float64], units: NDArray[np.int64]) -> tuple[
 def mean_errors(
     values: NDArray[np.float64], units: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Means and their standard errors: those of `bench.stats.units.robust_mean`, from `unit_totals`.
+    """Means and standard errors as from `bench.stats.units.robust_mean`, computed from `unit_totals`.
 
     Args:
         values: (queries, columns), finite.
-        units: (queries,) by code from 0, without a gap.
+        units: (queries,) codes from 0, without gaps.
 
     Returns:
-        (columns,) means; (columns,) standard errors, nan for a single unit; nan without queries.
+        (columns,) means; (columns,) standard errors, NaN for a single unit; NaN without queries.
     """
     n = len(values)
     if not n:
@@ -168,7 +167,7 @@ def mean_errors(
     if len(sizes) < 2:
         return means, np.full(len(means), np.nan)
     residuals = sums - sizes[:, None] * means
-    # Sums that are equal but for rounding do not vary.
+    # Sums that differ only by rounding have no variance.
     residuals[np.abs(residuals) <= 1e-12 * np.abs(sums).max(axis=0)] = 0.0
     return means, np.sqrt((residuals * residuals / (1 - sizes / n)[:, None]).sum(axis=0)) / n
 
@@ -178,15 +177,15 @@ def pairs_limit(
 ) -> PairTests:
     """The tests of `pairwise_tests` in the limit of many units: sums with flipped signs are normal.
 
-    Flipping the signs of units gives the sum of a pair's differences the variance Σ d_g², with the sums d_g of units.
+    Flipping signs gives the sum of a pair's differences the variance Σ d_g², where d_g are the sums of units.
 
     Args:
         values: (queries, systems), finite.
-        units: (queries,) by code from 0.
+        units: (queries,) codes from 0.
         references: (systems,) which are references; all systems if None.
 
     Returns:
-        Tests; nan for pairs of two challengers.
+        Tests; NaN for pairs of two challengers.
     """
     from scipy.stats import norm
 
@@ -197,7 +196,7 @@ def pairs_limit(
     products = np.full((systems, systems), np.nan)
     products[np.ix_(board, board)] = sums[board] @ sums[board].T
     for challenger in np.flatnonzero(~own):
-        # By itself: the bits of its products do not depend on how many others there are.
+        # One column at a time: the bits of the products then do not depend on the number of columns.
         products[challenger, board] = products[board, challenger] = sums[board] @ sums[challenger]
     first, second = np.triu_indices(systems, k=1)
     squares = lengths[first] + lengths[second] - 2 * products[first, second]
@@ -207,7 +206,7 @@ def pairs_limit(
     with np.errstate(invalid="ignore", divide="ignore"):
         p = np.where(apart > 0, 2 * norm.sf(apart / spread), 1.0)
     p[np.isnan(spread)] = np.nan
-    # Of the values, the correction asks only which systems have the same: numbers stand for them, which sort faster.
+    # The correction only needs to know which systems have equal values, so sort numbers that stand for them.
     numbers: dict[bytes, int] = {}
     copies = [numbers.setdefault(column.tobytes(), len(numbers)) for column in np.ascontiguousarray(values.T)]
     return correct_pairs([np.minimum(p, 1.0)], [np.array([copies], dtype=np.float64)], own)[0]
@@ -220,12 +219,12 @@ def over_datasets_limit(
     sources: Sequence[str],
     span: Span,
 ) -> NDArray[np.float64]:
-    """`bench.stats.macro.macro_intervals` where the mean of each dataset's resampled units is taken to be normal.
+    """`bench.stats.macro.macro_intervals`, taking the mean of each dataset's resampled units as normal.
 
     Args:
         means: (datasets, columns).
         errors: (datasets, columns) their standard errors.
-        own: (datasets, columns, 2) ends of their intervals; nan where there is none.
+        own: (datasets, columns, 2) ends of their intervals; NaN if there is none.
         sources: (datasets,).
         span: the range of the metric's mean.
     """
@@ -235,7 +234,7 @@ def over_datasets_limit(
     if count == 1:
         return intervals
     means = np.array([means[rows].mean(axis=0) for rows in by_source])
-    # A single unit, of whose spread nothing is known, adds none to the resamples.
+    # A single unit has no known variance and adds none to the resamples.
     errors = np.nan_to_num(errors)
     errors = np.array([np.sqrt((errors[rows] ** 2).sum(axis=0)) / len(rows) for rows in by_source])
     random = np.random.default_rng(0)

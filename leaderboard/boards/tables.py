@@ -1,4 +1,4 @@
-"""Reading the columns of a result's tables that the site needs, with validation."""
+"""Read and validate the columns of a result's tables that the site needs. Boards and pages call it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bench.base.errors import ResultError
 from bench.base.reading import Reader
 from bench.base.text import label
-from bench.results.intervals import check_counts, check_means
+from bench.results.stated import check_counts, check_means
 from bench.results.store import MANIFEST, PER_QUERY, REPEATED_RUN_SCHEMA, REPEATS, RUN, RUN_SCHEMA, StoredResult
 
 _IDS = ("query_id", "tool_id")
@@ -23,16 +23,16 @@ _IDS = ("query_id", "tool_id")
 def read_columns(
     result: StoredResult, name: str, wanted: Sequence[str] | None = None, coded: Sequence[str] = ()
 ) -> pa.Table:
-    """Those of the columns that a table of a result has; all of them by default.
+    """Read some columns of a result's table; all of them by default.
 
     Args:
         result: the result.
-        name: of the file.
+        name: the file's name.
         wanted: columns; None for all.
-        coded: columns of texts that come as dictionaries, which takes a third of the time where texts recur.
+        coded: text columns to read as dictionaries, which takes a third of the time if texts repeat.
 
     Raises:
-        ResultError: the file is missing, is not the one that the manifest names, is no Parquet, or has a column twice.
+        ResultError: the file is missing, is not the one that the manifest names, is not Parquet, or repeats a column.
     """
     path = result.folder / name
     data = Reader(str(path), ResultError).read_verified(path, result.manifest.files.get(name), MANIFEST)
@@ -61,17 +61,16 @@ def check_values(
 
     Args:
         result: the result.
-        metrics: all of them, or none are given: a result that lacks one has no row among those that are ranked.
-        verify: whether all columns, and the ranking, are read and checked too.
-        orders: the queries of the results that were checked before, with their numbers of gold tools; new ones are
-            added.
+        metrics: all or none are returned: a result that lacks one has no ranked row.
+        verify: whether to read and check all columns and the ranking too.
+        orders: the queries of the results checked before, with their numbers of gold tools; new ones are added.
 
     Returns:
         (judged queries, metrics), and the position of the queries in `orders`.
 
     Raises:
-        ResultError: a table cannot be read, holds what no result of bench holds, or gives other means than the result
-            says it has.
+        ResultError: a table cannot be read, holds values that bench never writes, or its means differ from those of
+            the result.
     """
     table = read_columns(result, PER_QUERY, None if verify else ["query_id", "unit", "n_gold", "failed", *metrics])
     path = result.folder / PER_QUERY
@@ -93,20 +92,20 @@ def check_values(
 
 
 def _order(queries: pa.Table, orders: list[pa.Table], where: str) -> int:
-    """The position of queries among those that are known."""
-    # Comparing columns takes a hundredth of the time that it takes to look at each id.
+    """The position of these queries among the known ones."""
+    # Comparing columns is a hundred times faster than looking at each id.
     for place, known in enumerate(orders):
         if known.equals(queries):
             return place
     ids = queries["query_id"].to_pylist()
     if any(first >= second for first, second in itertools.pairwise(ids)):
-        raise ResultError(f"{where} is not in the order of query ids, or has one twice.")
+        raise ResultError(f"{where} is not in the order of query ids, or repeats one.")
     orders.append(queries)
     return len(orders) - 1
 
 
 def read_run(result: StoredResult) -> pa.Table:
-    """A result's ranking: query_id, rank, tool_id, score; and repeat, if it has several. Ids are dictionaries.
+    """A result's ranking: query_id, rank, tool_id, score, and repeat if it has several. Ids are dictionaries.
 
     Raises:
         ResultError: it cannot be read, or has other columns.
@@ -118,7 +117,7 @@ def read_run(result: StoredResult) -> pa.Table:
 
 
 def check_types(table: pa.Table, wanted: Mapping[str, pa.DataType], where: str) -> None:
-    """Raise `ResultError` unless the table has these columns, filled; a score may be left out."""
+    """Raise `ResultError` unless the table has these columns without empty cells; the score may be missing."""
     for column, kind in wanted.items():
         found = table.schema.field(column).type if column in table.column_names else None
         if (found.value_type if found is not None and pa.types.is_dictionary(found) else found) != kind:
@@ -129,7 +128,7 @@ def check_types(table: pa.Table, wanted: Mapping[str, pa.DataType], where: str) 
 
 def _column(table: pa.Table, name: str, judged: NDArray[np.bool_], where: str) -> NDArray[np.float64]:
     if table.schema.field(name).type != pa.float64():
-        raise ResultError(f"the column {name} of {where} holds no numbers.")
+        raise ResultError(f"the column {name} of {where} is not numeric.")
     values: NDArray[np.float64] = table[name].combine_chunks().to_numpy(zero_copy_only=False)[judged]
     if not np.isfinite(values).all():
         raise ResultError(f"the column {name} of {where} has a value that is not a finite number.")

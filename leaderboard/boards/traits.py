@@ -1,4 +1,4 @@
-"""What a method needs, as its results say."""
+"""Marks that say what a method needs, as its results declare it. `board` adds them to rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.show.numbers import count
 
 
 def learns(row: Row) -> bool:
-    """Whether the method learnt from past queries, or has a model that was trained on a dataset's."""
+    """Whether the method learnt from past queries or uses a model trained on a dataset's queries."""
     manifest = row.result.manifest
     if any(mark.kind in {"tools seen", "trained on test", "near test"} for mark in manifest.marks):
         return True
@@ -18,9 +18,9 @@ def learns(row: Row) -> bool:
 
 
 def with_repeated_gold(board: Board) -> Board:
-    """The board with marks on methods that learnt, where past queries have the gold sets that are asked for.
+    """Mark methods that learnt if past queries have the gold sets of test queries.
 
-    Each result says so itself, for its own run. Nothing is worked out from data that happen to be on this machine.
+    Each result declares this for its own run; nothing is derived from data on this machine.
     """
     return replace(board, rows=tuple(_with_mark(row) for row in board.rows))
 

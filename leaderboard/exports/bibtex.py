@@ -1,4 +1,7 @@
-"""`methods.bib`: the papers of the datasets (from their cards) and of the methods (from their modules' first lines)."""
+"""`methods.bib`: the papers of the datasets, from their cards, and of the methods, from their modules' first lines.
+
+`write` calls it.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ from bench.registry import dataset_entry, method_class, method_names
 from bench.results.store import StoredResult
 
 _KEY = re.compile(r"@\w+\s*\{\s*([^\s,{}]+)\s*,")
-#: `Gao et al. 2025, "Tool Graph Retriever: ...".` as a module's docstring has it.
+#: `Gao et al. 2025, "Tool Graph Retriever: ...".` in a module's docstring.
 _CITED = re.compile(r'^(?P<who>[A-Z][^"\n]*?)(?: (?P<year>(?:19|20)\d\d))?, "(?P<title>[^"]+)"\.?$', re.MULTILINE)
-#: What TeX would take for a command; plain titles hold none of it.
+#: Characters that TeX would read as a command; plain titles contain none.
 _SIGNS = {sign: "\\" + sign for sign in "&%$#_"} | {"\\": " ", "{": "", "}": "", "~": " ", "^": " "}
 
 
 def methods_bib(results: Sequence[StoredResult]) -> str:
-    """Every paper that a method or dataset of these results comes from, once, sorted by key."""
+    """Every paper that a method or dataset of these results comes from, once each, sorted by key."""
     entries: dict[str, str] = {}
     for spec in sorted({result.manifest.dataset.spec for result in results}):
         try:
@@ -31,7 +34,7 @@ def methods_bib(results: Sequence[StoredResult]) -> str:
         match = _KEY.search(paper.bibtex) if paper else None
         if paper and match:
             entries.setdefault(match[1], paper.bibtex.strip())
-    # A paper that made both a dataset and a method is cited once, as the card has it.
+    # A paper with both a dataset and a method is cited once, as on the card.
     known = _letters(" ".join(entries.values()))
     used = sorted({name for result in results for name in _methods(result)} & set(method_names()))
     for name in used:
@@ -42,14 +45,14 @@ def methods_bib(results: Sequence[StoredResult]) -> str:
 
 
 def _methods(result: StoredResult) -> Iterator[str]:
-    """The names of a result's method and of those it is built on; none for a run file, which only bears a name."""
+    """The names of a result's method and of the methods it is built on; none for a run file."""
     if result.manifest.method.run_file is not None:
         return
     try:
         spec = parse(result.manifest.method.full_spec)
     except BenchError:
         return
-    # A method without arguments reads as a word.
+    # A method without arguments is parsed as a word.
     yield from (*names(spec), *(value for value in values(spec) if isinstance(value, str)))
 
 

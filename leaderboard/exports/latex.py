@@ -1,4 +1,7 @@
-"""A LaTeX table per board: booktabs, best values in bold, oracles below a rule, marks in the caption."""
+"""A LaTeX table per board: booktabs, best values in bold, oracles below a rule, marks in the caption.
+
+`write` calls it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from bench.results.store import StoredResult
 from bench.show.numbers import format_fixed
 from bench.show.tables import Cell, Table, latex, latex_text
 
-#: Characters of a mark or a name.
+#: Maximum characters of a mark or a name.
 _MOST = 300
 
 
@@ -19,7 +22,7 @@ def board_latex(rows: Sequence[StoredResult], metrics: Sequence[str], marks: Map
     """The table of one board.
 
     Args:
-        rows: results that compare, in the order of the lines; oracles come last.
+        rows: comparable results, in the order of the lines, oracles last.
         metrics: columns; those that no row has are left out.
         marks: result id -> its marks.
     """
@@ -45,7 +48,7 @@ def _method(row: StoredResult, marks: Mapping[str, Sequence[str]], notes: dict[s
 
 
 def _best(rows: Sequence[StoredResult], metric: str) -> str | None:
-    """The best printed value of a column; None if it is not known which direction is better."""
+    """The best printed value of a column; None if the metric's direction is unknown."""
     means = [row.metrics.metrics[metric].mean for row in rows if metric in row.metrics.metrics]
     try:
         higher = parse_metric(metric).measure.higher_is_better
@@ -59,5 +62,5 @@ def _cell(row: StoredResult, metric: str, best: str | None) -> Cell:
     if value is None:
         return Cell("-")
     text = format_fixed(value.mean)
-    # By what is printed: two that look the same are both best.
+    # Compare printed values: two that look the same are both best.
     return Cell(text, emphasis="best" if text == best and not row.manifest.method.oracle else "")

@@ -1,4 +1,4 @@
-"""`results.csv`: one row per result and metric."""
+"""`results.csv`: one row per result and metric. `write` calls it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ COLUMNS = (
 
 
 def results_csv(results: Sequence[StoredResult], latest: frozenset[str], marks: Mapping[str, Sequence[str]]) -> str:
-    """The table.
+    """The table as text.
 
     Args:
         results: in the order of the lines.
-        latest: ids of the latest answers.
+        latest: ids of results that are not superseded.
         marks: result id -> its marks.
     """
     lines = [csv_text([COLUMNS])]
@@ -44,7 +44,7 @@ def results_csv(results: Sequence[StoredResult], latest: frozenset[str], marks: 
         for name, value in metrics.metrics.items():
             if name not in names:
                 names[name] = csv_text([[_short(name)]]).removesuffix("\n")
-            # Written here, since a large site has a hundred thousand lines of nothing but numbers.
+            # Not the csv module: a large site has a hundred thousand lines that are mostly numbers.
             band = (value.tie_low, value.tie_expected, value.tie_high)
             draws = None if value.tie_expected is None else metrics.tie_draws(name)
             tail = (value.mean, value.low, value.high, value.n, *band, draws)
@@ -54,5 +54,5 @@ def results_csv(results: Sequence[StoredResult], latest: frozenset[str], marks: 
 
 
 def _short(value: object) -> object:
-    """Numbers as they are; a text on one line."""
+    """A cell: numbers unchanged, text on one line."""
     return one_line(value, 2000) if isinstance(value, str) else value

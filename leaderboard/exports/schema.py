@@ -9,12 +9,12 @@ from bench.results.manifest import Manifest, Metrics
 
 
 class ExportedMetric(Record):
-    """What a metric's name represents."""
+    """What a metric measures."""
 
     name: str
     definition: str
     higher_is_better: bool
-    #: A paper's own variant, by which nothing is ranked.
+    #: A paper's own variant, which does not rank methods.
     reproduction_only: bool
 
 
@@ -22,16 +22,16 @@ class ExportedStanding(Record):
     """Tests of all pairs of systems, by one metric.
 
     Attributes:
-        systems: those that are ranked: ids of results, or of an overall board the rows' systems.
-        references: those that the others are placed among, each as if it alone were added; empty in files of versions
-            that had none.
-        tiers: old, the best rank of each; the next version leaves it out.
-        ranks: of each, the best and worst rank that `p` leaves open.
+        systems: the ranked systems: ids of results or, on an overall board, the rows' systems.
+        references: the reference systems; each other system is ranked as if it alone were added. Empty in older
+            versions.
+        tiers: deprecated: the best rank of each; the next version removes it.
+        ranks: best and worst rank of each that `p` leaves open.
         p: p[i][j] is the p-value of systems i and i + 1 + j: paired randomisation tests, corrected by Holm over the
-            references and this pair; 1 where there are too few units for a conclusion, null for two systems that are
-            no references where there are too many to be tested.
+            references and this pair; 1 if there are too few units for a conclusion, null for untested pairs of two
+            challengers.
         n, units: queries, and their units of independence.
-        exact: false where so many systems and queries were compared that the tests' large-sample limit was taken.
+        exact: false if the tests' large-sample limit was used, because of the number of systems and queries.
     """
 
     metric: str
@@ -46,14 +46,14 @@ class ExportedStanding(Record):
 
 
 class ExportedBoard(Record):
-    """Results that compare: the same data, split, number of queries and protocol.
+    """Comparable results: the same data, split, number of queries and protocol.
 
     Attributes:
         id: unique within the file, and the same for the same data, split, limit and protocol.
-        current: whether it is of today's protocol; results of others are kept, and not ranked among today's.
-        metric: what `results` is ordered by.
-        results: ids, best first, oracles last; the latest answer to each question alone.
-        standings: for each metric that methods are ranked by.
+        current: whether it follows the current protocol; other results are kept but not ranked.
+        metric: the metric that sorts `results`.
+        results: ids, best first, oracles last, without superseded results.
+        standings: one per metric that ranks methods.
     """
 
     id: str
@@ -76,11 +76,11 @@ class ExportedRow(Record):
 
     Attributes:
         system: its method and setting.
-        mean, low, high: the mean over sources of the means over their datasets, with its interval; null where it lacks
-            a dataset, and the interval where too few units leave it open.
-        best_rank, worst_rank: the ranks that the tests leave open; null where it is not ranked.
-        tier: old, the same as `best_rank`; the next version leaves it out.
-        results, means: for each dataset the result's id and its mean; null where it has none.
+        mean, low, high: the mean over sources of the means over their datasets, with its interval; null if it lacks
+            a dataset; the interval is also null with too few units.
+        best_rank, worst_rank: the ranks that the tests leave open; null if it is not ranked.
+        tier: deprecated: the same as `best_rank`; the next version removes it.
+        results, means: the result's id and its mean for each dataset; null if it has none.
     """
 
     system: str
@@ -99,10 +99,10 @@ class ExportedOverall(Record):
 
     Attributes:
         view, title: which datasets.
-        ranking_set: version of the declared set; empty where the datasets are all that the site has.
-        queries: `all`, or those whose gold tools are all `seen` or all `unseen` in training.
+        ranking_set: version of the declared set; empty if the site ranks on all of its datasets.
+        queries: `all`, or those whose gold tools were all `seen` or all `unseen` in training.
         boards: ids of the datasets' boards.
-        rows: the ranked ones best first, then oracles, then those that lack a dataset.
+        rows: ranked rows best first, then oracles, then rows that lack a dataset.
     """
 
     view: str
@@ -120,15 +120,15 @@ class ExportedResult(Record):
 
     Attributes:
         label: `method @ dataset`.
-        title: the method's display name; not unique, and empty in files of versions that had none.
-        board: the board that it belongs to.
+        title: the method's display name; not unique, and empty in files of older versions.
+        board: the board of the result.
         latest: false if there is a result of a newer version of its method's code.
-        marks: what a reader must know of the row.
-        variants: of its method that are stored for the same test queries, with itself; files of versions that did not
-            count them have 1.
-        cost_per_query: money, in the currency of the configured prices; 0 without paid calls, null if the price is not
-            known.
-        page: where the site shows it, relative to this file; null if not given.
+        marks: caveats of the row.
+        variants: number of stored variants of its method on the same test queries, including itself; 1 in files of
+            older versions.
+        cost_per_query: money, in the currency of the configured prices; 0 without paid calls, null if the price is
+            unknown.
+        page: its page, relative to this file; null if not given.
         manifest, metrics: as stored (schemas `manifest` and `metrics`).
     """
 
@@ -146,11 +146,11 @@ class ExportedResult(Record):
 
 
 class Export(Record):
-    """All results of a site, with the boards that they are on."""
+    """All results of a site and their boards."""
 
     schema_name: Literal["export"] = "export"
     schema_version: Literal[1] = 1
-    #: The protocol that today's results follow.
+    #: The current protocol.
     protocol: str
     metrics: list[ExportedMetric]
     boards: list[ExportedBoard]

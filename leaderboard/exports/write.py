@@ -1,11 +1,11 @@
-"""Exports of a site in formats for other programs.
+"""Exports of a site in formats for other programs. `site` calls it.
 
 results.csv       one line for each result and metric
 results.json      everything, with the schema `export`
-tables/BOARD.tex  a LaTeX table for each board of today's protocol
+tables/BOARD.tex  a LaTeX table for each board of the current protocol
 methods.bib       papers of the datasets and methods
 
-The same results give the same bytes; names are untrusted, and escaped by each form in its own way.
+The same results give the same bytes. Names are untrusted, and each format escapes them in its own way.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from contextlib import suppress
 from operator import attrgetter
 
 from bench.base.errors import UsageError
+from bench.comparison.variants import variants_of
 from bench.interface import PROTOCOL_VERSION
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, slug_of
 from bench.leaderboard.boards.names import title_of
@@ -35,21 +36,20 @@ from bench.leaderboard.exports.schema import (
 from bench.metrics import parse_metric
 from bench.results.costs import money_per_query
 from bench.results.store import StoredResult
-from bench.results.tries import variants_of
 from bench.show.numbers import number_or_none
 
 
 def table_path(result: StoredResult) -> str:
-    """Where the LaTeX table of a result's board is, relative to the site."""
+    """The path of the LaTeX table of a result's board, relative to the site."""
     return f"tables/{slug_of(result)}.tex"
 
 
 def write_exports(put: Callable[[str, str], object], boards: Sequence[Board], overall: Sequence[Overall]) -> None:
-    """Give every export to `put`, which writes a text to a path relative to the site's root.
+    """Pass every export to `put`, which writes a text to a path relative to the site's root.
 
     Args:
         put: called once for each file, in a fixed order.
-        boards: of the site, in its order.
+        boards: the site's boards, in order.
         overall: boards over datasets.
     """
     shown = {board.slug: _results(board) for board in boards}
@@ -80,7 +80,7 @@ def write_exports(put: Callable[[str, str], object], boards: Sequence[Board], ov
             for result in board_results
         ],
     )
-    # `<` is escaped, so that no browser that guesses a type takes a name for markup.
+    # Escape `<`, so that browsers that guess types do not read a name as markup.
     put("results.json", export.model_dump_json(indent=1).replace("<", "\\u003c") + "\n")
     for board in boards:
         if board.current:
@@ -89,7 +89,7 @@ def write_exports(put: Callable[[str, str], object], boards: Sequence[Board], ov
 
 
 def _describe_metrics(names: Iterable[str]) -> list[ExportedMetric]:
-    """What these metrics are; those that this bench does not know are left out."""
+    """Descriptions of these metrics; unknown metrics are left out."""
     metrics = []
     for name in names:
         with suppress(UsageError):
@@ -100,13 +100,13 @@ def _describe_metrics(names: Iterable[str]) -> list[ExportedMetric]:
 
 
 def _results(board: Board) -> list[StoredResult]:
-    """What a board has, older answers included, by method and date."""
-    place = attrgetter("manifest.method.label", "manifest.environment.created", "manifest.result_id")
-    return sorted([*(row.result for row in board.rows), *(item.result for item in board.superseded)], key=place)
+    """All results of a board, superseded ones included, by method and date."""
+    order = attrgetter("manifest.method.label", "manifest.environment.created", "manifest.result_id")
+    return sorted([*(row.result for row in board.rows), *(item.result for item in board.superseded)], key=order)
 
 
 def _marks(boards: Sequence[Board]) -> dict[str, list[str]]:
-    """Result id -> the marks of its row, the sign of a doubtful lead among them in words."""
+    """Result id -> the marks of its row, with the sign of a doubtful lead in words."""
     by_id = {item.id: [mark.text for mark in item.marks] for board in boards for item in board.superseded}
     for board in boards:
         for row in board.rows:
@@ -141,17 +141,17 @@ def _export_overall(board: Overall) -> ExportedOverall:
         boards=[item.slug for item in board.boards],
         rows=[
             ExportedRow(
-                system=place.key,
-                mean=place.mean,
-                low=number_or_none(place.low),
-                high=number_or_none(place.high),
-                tier=place.ranks and place.ranks[0],
-                best_rank=place.ranks and place.ranks[0],
-                worst_rank=place.ranks and place.ranks[1],
-                results=[None if cell is None else cell[1].id for cell in place.cells],
-                means=[None if cell is None else cell[0] for cell in place.cells],
+                system=row.key,
+                mean=row.mean,
+                low=number_or_none(row.low),
+                high=number_or_none(row.high),
+                tier=row.ranks and row.ranks[0],
+                best_rank=row.ranks and row.ranks[0],
+                worst_rank=row.ranks and row.ranks[1],
+                results=[None if cell is None else cell[1].id for cell in row.cells],
+                means=[None if cell is None else cell[0] for cell in row.cells],
             )
-            for place in board.places
+            for row in board.rows
         ],
         standing=None if board.standing is None else _standing(board.metric, board.standing),
     )

@@ -1,1 +1,1 @@
-"""The pages of the site: a module and a template each."""
+"""The pages of the site: one module and one template each. `registry` finds them, `site` writes them."""

@@ -1,4 +1,4 @@
-"""SVG charts, rendered at build time without scripts; colours come from the style sheet."""
+"""SVG charts, rendered at build time without scripts; colours come from the style sheet. Pages call them."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from bench.show.figures import (
     tip,
     within_page,
 )
-from bench.show.numbers import format_fixed, interval, placed, ranks
+from bench.show.numbers import format_fixed, format_rank, interval, ranks
 
 _span = partial(interval, style="dash", none="")
-#: Two pictures stand side by side on a laptop, and on a phone the text of one can be read.
+#: Sized so that two charts stand side by side on a laptop and the text of one is readable on a phone.
 WIDTH = 520
 _ROW = 24
-#: Of the names in front of rows, and of the characters that they have.
+#: Size of the names in front of rows, and of their characters.
 _LABEL, _LETTERS = 205, 31
-#: Patterns of the parts of a bar, as paths of lines within a square of 8: full, empty, rising, points, level, a grid.
+#: Patterns of the parts of a bar, as paths in a square of 8: full, empty, rising, dots, level, grid.
 _HATCHES = ("M0,4H8M0,1H8M0,7H8", "", "M-2,2L2,-2M0,8L8,0M6,10L10,6", "M3,4H5", "M0,4H8", "M0,4H8M4,0V8")
-#: Places of a point's label, best first: how far to the right and below, and whether it ends there. Those next to the
-#: point come before those that need a line.
+#: Positions of a point's label, best first: offset to the right and below, and whether the text ends there. Positions
+#: next to the point come before those that need a line.
 _NEXT = [(9, 4, False), (-9, 4, True), (9, -10, False), (-9, 18, True), (9, 20, False), (-9, -10, True)]
 _LED = [
     [
@@ -51,7 +51,7 @@ _LED = [
     ]
     for first, distances in ((2, (16, 48)), (0, (96, 160, 240, 340, 460)))
 ]
-#: The farther ones are looked at only where none of the nearer ones is free.
+#: Farther positions, tried only if none of the nearer ones is free.
 _PLACES = [np.array([*_NEXT, *_LED[0]]), np.array(_LED[1])]
 
 
@@ -69,7 +69,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class ChartPoint:
-    """Something of a cost and a quality; less cost and more quality are better."""
+    """A point with a cost and a quality; less cost and more quality are better."""
 
     name: str
     cost: float
@@ -78,7 +78,7 @@ class ChartPoint:
 
 @dataclass(frozen=True)
 class Series:
-    """A line through values at cut-offs."""
+    """A line of values over cut-offs."""
 
     name: str
     values: tuple[tuple[int, float], ...]
@@ -86,11 +86,11 @@ class Series:
 
 @dataclass(frozen=True)
 class DatedMean:
-    """A mean with its interval at a time.
+    """A mean with its interval at a point in time.
 
     Attributes:
-        verdict: its marker is that of `MARKERS`, and a dot for all others.
-        ring: whether there is a ring around the marker.
+        verdict: selects the marker from `MARKERS`; a dot for all others.
+        ring: whether to draw a ring around the marker.
     """
 
     name: str
@@ -111,10 +111,10 @@ MARKERS = {
 
 
 def rank_picture(title: str, bars: Sequence[Bar]) -> str:
-    """A row for each method, best first: the ranks that it may have, its mean and interval."""
+    """A row per method, best first: its possible ranks, mean and interval."""
     if not bars:
         return ""
-    # Of a single group of queries there is no interval: its ends are not numbers.
+    # A single group of queries has no interval: its ends are not numbers.
     bars = [bar if _finite(bar.low, bar.high) else replace(bar, low=None, high=None) for bar in bars]
     ends = [end for bar in bars for end in (bar.low, bar.high, bar.mean) if end is not None]
     low, high = pad_range(min(ends), max(ends))
@@ -126,7 +126,7 @@ def rank_picture(title: str, bars: Sequence[Bar]) -> str:
     for i, bar in enumerate(bars):
         y = top + _ROW * i
         if bar.ranks is not None:
-            parts.append(text(4, y + 16, placed(ranks(*bar.ranks), bar.reference), "note"))
+            parts.append(text(4, y + 16, format_rank(ranks(*bar.ranks), bar.reference), "note"))
     parts += columns(ticks(low, high), x, top, bottom)
     names = fit_names([bar.name for bar in bars], _LETTERS)
     for i, bar in enumerate(bars):
@@ -140,7 +140,7 @@ def rank_picture(title: str, bars: Sequence[Bar]) -> str:
 
 
 def front(points: Sequence[ChartPoint]) -> list[ChartPoint]:
-    """The points that no other beats: none costs as little or less and is better, by cost."""
+    """The Pareto front, by cost: no other point costs the same or less and is better."""
     frontier: list[ChartPoint] = []
     for point in sorted(points, key=lambda item: (item.cost, -item.quality, item.name)):
         if not frontier or point.quality > frontier[-1].quality:
@@ -151,9 +151,9 @@ def front(points: Sequence[ChartPoint]) -> list[ChartPoint]:
 def cost_picture(
     title: str, points: Sequence[ChartPoint], cost: str, quality: str, unit: Callable[[float], str]
 ) -> str:
-    """Quality against cost on a logarithmic scale, with the line of what no other method beats.
+    """Quality against cost on a logarithmic scale, with the Pareto front.
 
-    What costs nothing is left of the scale.
+    Points without cost are drawn left of the scale.
     """
     points = [point for point in points if point.cost >= 0 and math.isfinite(point.cost)]
     if not any(point.cost for point in points):
@@ -161,10 +161,10 @@ def cost_picture(
     best = front(points)
     low, high = pad_range(min(point.quality for point in points), max(point.quality for point in points))
     logs = [math.log10(point.cost) for point in points if point.cost]
-    # Room for dots and names; a narrow range is not drawn as wide as an order of magnitude.
+    # Leave room for dots and names; do not draw a narrow range as wide as an order of magnitude.
     room = max(0.02, 0.1 * (max(logs) - min(logs)))
     first, last = min(logs) - room, max(logs) + room
-    # Higher where there are many names to find room for.
+    # Make the chart higher if there are many names.
     left, right, top, bottom = 52, WIDTH - 16, 14, 330 + 9 * max(0, min(len(points), 40) - 14)
     start = left if len(logs) == len(points) else left + 90
 
@@ -196,10 +196,10 @@ def cost_picture(
 
 
 def curves(title: str, series: Sequence[Series], metric: str) -> str:
-    """Values against the cut-off, a line for each method, named at its end.
+    """Values over cut-offs, one line per method, labelled at its end.
 
-    The picture ends where the methods still differ: at the last cut-off at which they lie half as far apart as
-    anywhere. With all tools of a library, every method finds everything.
+    The chart ends where the methods still differ: at the last cut-off with at least half of the largest spread. With
+    all tools of a library, every method finds everything.
     """
     series = [item for item in series if len(item.values) > 1][:MOST_SERIES]
     if not series:
@@ -215,7 +215,7 @@ def curves(title: str, series: Sequence[Series], metric: str) -> str:
     free = 0.0
     for k in cutoffs:
         parts.append(f'<path class="grid" d="M{x(k):.1f},{top}V{bottom}"/>')
-        # A cut-off that only some recipe asks for may be too near to another one for a number of its own.
+        # A cut-off that only some recipe requests may be too close to another one to be labelled.
         if x(k) >= free:
             parts.append(text(x(k), bottom + 18, str(k), "note middle"))
             free = x(k) + 22
@@ -227,9 +227,9 @@ def curves(title: str, series: Sequence[Series], metric: str) -> str:
 
 
 def sizes(title: str, lines: Sequence[Sized], metric: str, across: str = "tools in the library") -> str:
-    """Means against a number of tools on a logarithmic scale, with their intervals.
+    """Means over library size on a logarithmic scale, with intervals.
 
-    Only lines of two points or more are drawn.
+    Only lines with two or more points are drawn.
     """
     lines = [item for item in lines if len(item.points) > 1][:MOST_SERIES]
     if not lines:
@@ -240,18 +240,18 @@ def sizes(title: str, lines: Sequence[Sized], metric: str, across: str = "tools 
 
 
 def shares(title: str, bars: Sequence[tuple[str, Sequence[int]]], parts: Sequence[str], key: str) -> str:
-    """A bar for each row, cut by the shares of its counts: each part has a pattern of its own, and its percentage.
+    """A bar per row, divided by the shares of its counts: each part has its own pattern and its percentage.
 
     Args:
-        title: of the picture.
+        title: of the chart.
         bars: names, and a count for each part.
-        parts: what they are called; as many as there are patterns.
-        key: of the picture; no other one on the page has it.
+        parts: their names; as many as there are patterns.
+        key: unique on the page.
     """
     bars = [(name, counts) for name, counts in bars if sum(counts)]
     if not bars:
         return ""
-    # Parts that no row has need no place in the key to the patterns.
+    # Leave parts that no row has out of the legend.
     used = [i for i in range(len(parts)) if any(counts[i] for _, counts in bars)]
     left, right = _LABEL + 8, WIDTH - 16
     lines = [used[i : i + 3] for i in range(0, len(used), 3)]
@@ -292,12 +292,12 @@ def shares(title: str, bars: Sequence[tuple[str, Sequence[int]]], parts: Sequenc
 def steps(title: str, points: Sequence[tuple[float, float]], across: str, up: str) -> str:
     """A step function over [0, 1]: each point is the right end of a step and its height; both axes begin at 0.
 
-    The area between the line and the axis is that under the function.
+    The shaded area is that under the function.
     """
     if not points:
         return ""
     left, right, top, bottom = 52, WIDTH - 24, 14, 290
-    # Up to the next tick above the highest step: a curve of small risks is to be seen, too.
+    # Scale to the next tick above the highest step, so that small risks are visible.
     high = min(1.0, math.ceil(max(0.1, *(value for _, value in points)) * 10 - 1e-9) / 10)
 
     x, y = linear(0.0, 1.0, left, right), linear(0.0, high, bottom, top)
@@ -313,7 +313,7 @@ def steps(title: str, points: Sequence[tuple[float, float]], across: str, up: st
 
 
 def trend(title: str, stages: Sequence[DatedMean], metric: str) -> str:
-    """Means with intervals in the order of time, evenly apart, each with the marker of its verdict."""
+    """Means with intervals in order of time, evenly spaced, each with the marker of its verdict."""
     if len(stages) < 2:
         return ""
     means = [item.value for item in stages]
@@ -355,7 +355,7 @@ def _marker(kind: str, x: float, y: float, hint: str) -> str:
 
 
 def _choose_cutoffs(series: Sequence[Series]) -> list[int]:
-    """The cut-offs that a picture shows: two or more, of each line."""
+    """The cut-offs to draw: two or more for each line."""
     by_cutoff: dict[int, list[float]] = {}
     for item in series:
         for k, value in item.values:
@@ -363,7 +363,7 @@ def _choose_cutoffs(series: Sequence[Series]) -> list[int]:
     cutoffs = sorted(by_cutoff)
     spread = [max(by_cutoff[k]) - min(by_cutoff[k]) for k in cutoffs]
     last = max(i for i, width in enumerate(spread) if width >= max(spread) / 2)
-    # A line that has other cut-offs than its neighbours keeps two of its own.
+    # A line whose cut-offs differ from the others keeps two of its own.
     last = max(last, *(cutoffs.index(item.values[1][0]) for item in series))
     return cutoffs[: last + 1]
 
@@ -371,9 +371,9 @@ def _choose_cutoffs(series: Sequence[Series]) -> list[int]:
 def _place_label(
     name: str, x: float, y: float, right: float, bottom: float, taken: list[tuple[float, float, float]]
 ) -> str:
-    """A point's label where it overlaps no other: next to it, or farther off with a line that leads to it.
+    """Place a point's label where it overlaps no other: next to the point, or farther off with a line to it.
 
-    It is omitted if there is no room in the whole picture.
+    The label is omitted if there is no room in the whole chart.
     """
     width = 7.0 * len(name)
     lows, highs, lines = np.array(taken).reshape(-1, 3).T
@@ -397,7 +397,7 @@ def _finite(*values: float | None) -> bool:
 
 
 def _round(first: float, last: float) -> list[float]:
-    """Round numbers between two powers of ten: 1, and 2 and 5 where there is room; even steps in a narrow range."""
+    """Round numbers between two powers of ten: 1, and 2 and 5 if there is room; even steps in a narrow range."""
     parts = (1,) if last - first > 3 else (1, 2, 5)
     values = [part * 10.0**power for power in range(math.floor(first), math.ceil(last) + 1) for part in parts]
     values = [value for value in values if first <= math.log10(value) <= last]

@@ -1,7 +1,7 @@
 """The compare page: two or more methods, dataset by dataset, with the numbers of `bench compare`.
 
-What was computed for each board lies in a script of its own, which works from a file as well as from a server. Readers
-without JavaScript get the pairs at the top of the ranking.
+The numbers of each board are in a separate script file, which works from disk as well as from a server. Readers without
+JavaScript get the pairs at the top of the ranking.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from bench.leaderboard.boards.board import Board, Row
 from bench.leaderboard.boards.names import apart
 from bench.leaderboard.boards.pairs import DIFFERENCE, HIGH, LOSSES, LOW, METRIC, WINS, P, Pairs
 from bench.leaderboard.pages.explorer import Explorer, compared_rows, script_call
-from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.registry import Page, SiteData
 from bench.leaderboard.writer import Writer
 from bench.stats.noninferiority import PairVerdict, pair_verdict
 
-#: Pairs that are on the page itself: the best method and those that follow.
+#: Number of pairs on the page itself: the best method and the next ones.
 _PRESETS = 4
-#: Decimals of what a browser gets; a p-value has more, as it is corrected and compared with levels.
+#: Decimals for the browser; p-values have more, because they are corrected and compared with levels.
 _DIGITS, _P_DIGITS = 6, 8
 
 
 @dataclass(frozen=True)
 class Line:
-    """A pair on one dataset: numbers of the second method less the first."""
+    """A pair on one dataset: numbers of the second method minus the first."""
 
     board: Board
     first: Row
@@ -47,13 +47,13 @@ class Line:
 
 
 def write_pairs(board: Board, pairs: Pairs | None, explorer: Explorer | None, writer: Writer) -> None:
-    """Write what the compare page loads of a board: its ranked rows, and the numbers of every pair.
+    """Write what the compare page loads for a board: its ranked rows and the numbers of every pair.
 
     Args:
         board: the board.
-        pairs: its pairs; nothing is written where there are none.
-        explorer: of the board: which of the rows can be looked at query by query.
-        writer: of the site.
+        pairs: its pairs; without them nothing is written.
+        explorer: the board's explorer: which rows can be inspected query by query.
+        writer: the site's writer.
     """
     if pairs is None:
         return
@@ -68,22 +68,22 @@ def write_pairs(board: Board, pairs: Pairs | None, explorer: Explorer | None, wr
 
 
 def _listed(pair: NDArray[np.float64], decided: bool) -> list[float | str | None]:
-    """A pair as the script has it."""
+    """A pair in the form that the script reads."""
     return [
         *(_round_or_none(value, _DIGITS) for value in pair[[DIFFERENCE, LOW, HIGH]].tolist()),
         _round_or_none(float(pair[P]), _P_DIGITS),
         *(int(value) for value in pair[[WINS, LOSSES]].tolist()),
-        # Before anything is rounded.
+        # Before rounding.
         pair_verdict(pair[DIFFERENCE], pair[P], decided),
     ]
 
 
 def _round_or_none(value: float, digits: int) -> float | None:
-    # What would round to zero keeps its sign: an interval may end just short of zero.
+    # Keep the sign of values that round to zero: an interval may end just short of zero.
     return None if math.isnan(value) else round(value, digits) or value
 
 
-def _values(content: Content) -> dict[str, Any]:
+def _values(content: SiteData) -> dict[str, Any]:
     main = [board for board in content.views[0].boards if board.slug in content.pairs]
     others = [board for board in content.boards if board.slug in content.pairs and board not in main]
     listed = [(board, row) for board in (*main, *others) for row in board.rows]
@@ -105,11 +105,11 @@ def _values(content: Content) -> dict[str, Any]:
     }
 
 
-def _presets(content: Content, boards: Sequence[Board]) -> list[list[Line]]:
-    """The best references of the ranking against the best one, each on the datasets that have both."""
+def _presets(content: SiteData, boards: Sequence[Board]) -> list[list[Line]]:
+    """The best references of the ranking against the best one, each on the datasets that both have."""
     if not content.overall:
         return []
-    best = [place.key for place in content.overall[0].places if place.reference][: _PRESETS + 1]
+    best = [row.key for row in content.overall[0].rows if row.reference][: _PRESETS + 1]
     presets = (
         [line for board in boards if (line := _line(board, content.pairs[board.slug], best[0], key))]
         for key in best[1:]
@@ -118,7 +118,7 @@ def _presets(content: Content, boards: Sequence[Board]) -> list[list[Line]]:
 
 
 def _line(board: Board, pairs: Pairs, first: str, second: str) -> Line | None:
-    # Of rows that differ in nothing a reader is told, the better one comes first.
+    # Of rows that read the same, keep the better one.
     rows = {row.key: row for row in reversed(board.rows)}
     if first not in rows or second not in rows:
         return None
@@ -144,4 +144,4 @@ def _line(board: Board, pairs: Pairs, first: str, second: str) -> Line | None:
     )
 
 
-PAGE = Page("compare", "compare.html", values=_values, entry="Compare", place=4)
+PAGE = Page("compare", "compare.html", values=_values, entry="Compare", order=4)

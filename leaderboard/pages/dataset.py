@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from bench.base.errors import UnavailableError
+from bench.base.plugins import function
 from bench.base.text import label
-from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Row, variants
-from bench.leaderboard.boards.facts import BoardData
+from bench.comparison.rows import competes
+from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Rejected, Row, variants
 from bench.leaderboard.boards.libraries import base_of
+from bench.leaderboard.boards.registered import BoardData
 from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.exports.write import table_path
 from bench.leaderboard.pages import charts
@@ -22,21 +25,19 @@ from bench.leaderboard.pages.libraries import libraries_path
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import per_thousand, picture, render
 from bench.leaderboard.writer import Writer
-from bench.results.comparability import competes
 from bench.show import numbers
 from bench.show.figures import MOST_SERIES
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
-from bench.validation.ceilings import CUTOFFS, ceilings
 
-#: Metrics that a board shows at first: quality and cost stand side by side on a laptop.
+#: Metrics that a board shows at first: quality and cost fit side by side on a laptop.
 _SHOWN = ("recall@5", "ndcg@5", "recall@10", "pass@10")
-#: Methods in a picture and in a matrix.
+#: Maximum methods in a chart and in a matrix.
 MOST_SHOWN = 30
 
 
 @dataclass(frozen=True)
 class Cost:
-    """A picture of quality against a cost, and what is behind it."""
+    """A chart of quality against a cost, and its data."""
 
     title: str
     unit: str
@@ -56,21 +57,23 @@ def write_dataset(
     no_match: str,
     sliced: str,
     choices: str,
+    rejected: list[Rejected],
     writer: Writer,
 ) -> None:
-    """Write a board's page, and its explorer's.
+    """Write a board's page, and its explorer page.
 
     Args:
         board: the board.
-        data: its dataset, as far as it is available.
-        explorer: what `write_explorer` made.
-        tools: the rows that have a page of their tools.
-        query_ids: of the judged queries, in the order of the rows' values.
-        sized: whether its dataset has a page of libraries of other sizes.
-        no_match: where the page of its queries that no tool answers is; empty if there is none.
-        sliced: where the page of its slices is, likewise.
-        choices: where the choices of language models on its queries are, likewise.
-        writer: writes.
+        data: its dataset, as far as available.
+        explorer: from `write_explorer`.
+        tools: rows that have a page about their tools.
+        query_ids: ids of the judged queries, in the order of the rows' values.
+        sized: whether its dataset has a page on library size.
+        no_match: path of the page on queries that no tool answers; empty if there is none.
+        sliced: path of the page on slices; empty if there is none.
+        choices: path of the page on language models' choices; empty if there is none.
+        rejected: receives what the page omits.
+        writer: the site's writer.
     """
     standing = board.standings.get(RANKED[0])
     ranked = 0 if standing is None else len(standing.ids)
@@ -80,12 +83,6 @@ def write_dataset(
     sections += [("Curves", "#curves" if recall["picture"] else ""), ("The dataset", "#card")]
     sections += [("Queries", f"../e/{board.slug}.html" if explorer else "")]
     sections += [("Slices", f"../{sliced}" if sliced else "")]
-    best = None
-    if data.dataset is not None:
-        codes = data.dataset.query_codes
-        query_rows = np.array([codes[name] for name in query_ids if name in codes], dtype=np.int64)
-        templates = [row.result.manifest.dataset.template for row in board.rows]
-        best = ceilings(data.dataset, next(name for name in templates if name == board.template), query_rows)
     columns = [name for name in COLUMNS if any(name in row.result.metrics.metrics for row in board.rows)]
     paid_calls = any(per_thousand(row.result.manifest) for row in board.rows)
     answers = any("answer" in row.result.metrics.tokens for row in board.rows)
@@ -127,8 +124,7 @@ def write_dataset(
         curves=recall,
         why_not=data.why_not,
         repeated=next((known for row in board.rows if (known := row.result.manifest.dataset.repeated_gold)), 0),
-        ceilings=best,
-        few=CUTOFFS[0],
+        ceilings=_ceilings(board, data, query_ids, rejected),
         lenient=next((lenient for row in board.rows if (lenient := row.result.metrics.lenient)), None),
         strict_only=sum(row.result.metrics.lenient is None for row in board.rows),
         explorer=explorer,
@@ -142,6 +138,21 @@ def write_dataset(
     writer.put(f"d/{board.slug}.html", page)
     if explorer is not None:
         writer.put(f"e/{board.slug}.html", render("explorer", "../", board=board, explorer=explorer))
+
+
+def _ceilings(board: Board, data: BoardData, query_ids: Sequence[str], rejected: list[Rejected]) -> Any:
+    """The best means that any ranking reaches; None without the dataset, or without what computes them."""
+    if data.dataset is None:
+        return None
+    try:
+        ceilings = function("ceilings", "ceilings are omitted")
+    except UnavailableError as error:
+        rejected.append(Rejected(board.name, str(error)))
+        return None
+    codes = data.dataset.query_codes
+    query_rows = np.array([codes[name] for name in query_ids if name in codes], dtype=np.int64)
+    templates = [row.result.manifest.dataset.template for row in board.rows]
+    return ceilings(data.dataset, next(name for name in templates if name == board.template), query_rows)
 
 
 def _ranks(board: Board, standing: RankedSystems) -> dict[str, Any]:
@@ -167,7 +178,7 @@ def _is_cached(row: Row) -> bool:
 
 
 def _rows_with_latency(board: Board) -> list[tuple[Row, float]]:
-    """Rows with their latency; those that did not encode are left out where enough others did."""
+    """Rows with their latency; rows that encoded nothing are left out if enough others did."""
     timed = [(row, latency.p50) for row in board.rows if (latency := row.result.manifest.latency) is not None]
     encoded = [(row, cost) for row, cost in timed if not _is_cached(row)]
     return encoded if len(encoded) > 2 else timed
@@ -188,7 +199,7 @@ def _costs(board: Board) -> list[Cost]:
             for row, cost in values
             if competes(row.result) and (cost > 0 or values is money) and RANKED[0] in row.result.metrics.metrics
         ]
-        # With tokens, a dataset has nearly the same for all methods: a picture of fewer than three says nothing.
+        # All methods may need nearly the same number of tokens; a chart of fewer than three says nothing.
         if len(points) > 2 and any(point.cost for point in points):
             drawn = charts.cost_picture(f"{title} on {board.name}", points, unit, RANKED[0], text)
             points.sort(key=lambda point: (point.cost, -point.quality, point.name))
@@ -197,7 +208,7 @@ def _costs(board: Board) -> list[Cost]:
 
 
 def _left_out_of_costs(board: Board) -> str:
-    """What the pictures of costs leave out."""
+    """What the cost charts leave out."""
     rows = [row for row in board.rows if competes(row.result)]
     costs = [per_thousand(row.result.manifest) for row in rows]
     unknown = sum(cost is None for cost in costs)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from bench.leaderboard.boards.board import RANKED, Board
-from bench.leaderboard.boards.facts import card_of
-from bench.leaderboard.boards.libraries import list_series, standalone
+from bench.leaderboard.boards.libraries import drop_library_variants, list_series
+from bench.leaderboard.boards.registered import card_of
 from bench.leaderboard.pages.libraries import libraries_path
-from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.registry import Page, SiteData
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.pages.slices import slices_path
 from bench.leaderboard.writer import Writer
 
 
-def _write(content: Content, writer: Writer) -> None:
+def _write(content: SiteData, writer: Writer) -> None:
     main = content.main
-    # Of a dataset with several boards, libraries of other sizes stand under the one that counts.
+    # Of a dataset with several boards, other library sizes stand under the one that counts.
     first = {board.spec: main.get(board.spec, board) for board in reversed(content.boards)}
     boards = [
         (
@@ -24,22 +24,22 @@ def _write(content: Content, writer: Writer) -> None:
             list(list_series(board.spec, content.boards)) if board is first[board.spec] else [],
             [(words, path) for words, path in _more(board) if path in writer.keys],
         )
-        for board in standalone(content.boards)
+        for board in drop_library_variants(content.boards)
     ]
     page = render("datasets", "", "datasets.html", boards=boards, metric=RANKED[0], libraries=libraries_path, main=main)
     writer.put("datasets.html", page)
 
 
 def _more(board: Board) -> list[tuple[str, str]]:
-    """Pages of a board besides its own, if it has them."""
+    """The other pages of a board."""
     return [("queries", f"e/{board.slug}.html"), ("by slice", slices_path(board))]
 
 
 def _count_tied(board: Board) -> int:
-    """How many methods no test tells apart from the first row."""
+    """How many methods do not differ significantly from the first row."""
     standing = board.standings.get(RANKED[0])
-    first = None if standing is None else standing.place(board.rows[0].id)
+    first = None if standing is None else standing.position(board.rows[0].id)
     return 0 if standing is None or first is None else int(standing.ties(first).sum())
 
 
-PAGE = Page("datasets", "datasets.html", _write, entry="Datasets", place=2)
+PAGE = Page("datasets", "datasets.html", _write, entry="Datasets", order=2)

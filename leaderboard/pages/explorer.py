@@ -1,7 +1,7 @@
-"""The query explorer: the first tools of each method for each query, and where it ranks the others that are gold.
+"""The query explorer: the first tools of each method for each query, and the ranks of the other gold tools.
 
-The page loads its data by script elements that call a function, which works from a file as well as from a server: a
-block of queries at a time, the values of the metric that is chosen, and what a search looks in once there is one.
+The page loads its data by script elements that call a function, which works from disk as well as from a server: one
+block of queries at a time, the values of the selected metric, and the search index once a search starts.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from numpy.typing import NDArray
 from bench.base.text import clean, shorten
 from bench.data.dataset import Dataset
 from bench.leaderboard.boards.board import RANKED, Board, Row
-from bench.leaderboard.boards.facts import BoardData
+from bench.leaderboard.boards.registered import BoardData
 from bench.leaderboard.boards.tables import read_columns, read_run
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.writer import Writer
 from bench.results.store import PER_QUERY, RUN
 
-#: Methods of one explorer: each family's best first. Ten tools of each are written for every query.
+#: Maximum methods of an explorer: the best of each family first. Ten tools of each are written for every query.
 MOST_METHODS = 12
 DEPTH = 10
-#: Queries of one file.
+#: Queries per file.
 BLOCK = 250
 _LONGEST_TEXT = 1200
-#: Signs of the values' codes: they need no escape in a script.
+#: Characters of the values' codes: they need no escaping in a script.
 _SIGNS = np.array(list("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"))
-#: Changes when the files' form does.
+#: Raise this when the files' format changes.
 _FORM = "3"
 
 
 @dataclass(frozen=True)
 class Explorer:
-    """What the page must know."""
+    """What the page needs to know about the data."""
 
     rows: tuple[Row, ...]
     queries: int
@@ -53,13 +53,13 @@ class Explorer:
 def chosen(board: Board) -> tuple[Row, ...]:
     """The rows whose answers are shown: the best of each family, then the best of the rest, best first.
 
-    A row whose ranking is not kept has no answers to show. Of rows that do equally well on every query, one is enough.
+    Rows without a stored ranking have no answers. Of rows with equal values on every query, one is enough.
     """
     return _best([row for row in board.rows if row.result.has_run])
 
 
 def compared_rows(board: Board) -> tuple[Row, ...]:
-    """The rows of the explorer: those whose answers are shown, and as many of which only the values are known."""
+    """The rows of the explorer: those whose answers are shown, then as many with values only."""
     answers = chosen(board)
     known = {_digest(row) for row in answers}
     rest = _best([row for row in board.rows if not row.result.has_run], known)
@@ -78,12 +78,12 @@ def _best(rows: Sequence[Row], known: Collection[bytes] = ()) -> tuple[Row, ...]
 
 
 def _digest(row: Row) -> bytes:
-    """Of its values; empty where it has none."""
+    """The digest of its values; empty if it has none."""
     return b"" if row.values is None else hashlib.sha256(row.values.tobytes()).digest()
 
 
 def write_explorer(board: Board, data: BoardData, writer: Writer) -> Explorer | None:
-    """Write the data of a board's explorer; None where no method's answers can be shown.
+    """Write the data of a board's explorer; None if no method's answers can be shown.
 
     Raises:
         ResultError: a ranking cannot be read.
@@ -103,7 +103,7 @@ def write_explorer(board: Board, data: BoardData, writer: Writer) -> Explorer | 
 
     @cache
     def read_blocks() -> list[str]:
-        # All blocks come from one reading of the rankings, and from none if they are there already.
+        # Read the rankings once for all blocks, and not at all if the blocks exist already.
         return _blocks(rows, ids, data.dataset, texts)
 
     folder = f"e/{board.slug}"
@@ -131,9 +131,9 @@ def _note(data: BoardData) -> str:
 
 
 def _values(metric: str, rows: Sequence[Row], column: int, judged: NDArray[np.bool_]) -> str:
-    """The values of a metric: for each method a string with a code for each query, and what the codes stand for.
+    """The values of a metric: for each method a string with a code per query, and what the codes stand for.
 
-    A metric has few different values, so a code has one sign or two. The first stands for a query without gold.
+    A metric has few distinct values, so a code has one or two characters. The first stands for a query without gold.
     """
     values = np.full((len(rows), len(judged)), np.nan)
     for place, row in enumerate(rows):
@@ -154,7 +154,7 @@ def _values(metric: str, rows: Sequence[Row], column: int, judged: NDArray[np.bo
 
 
 def _search(ids: Sequence[str], dataset: Dataset | None, texts: bool) -> str:
-    """For each query what a search looks in: its id, its text and the names of its gold tools, as they are shown."""
+    """The search text of each query: its id, its text and the displayed names of its gold tools."""
     lines = []
     for name in ids:
         text, gold = _of_query(dataset, name, texts)
@@ -163,8 +163,9 @@ def _search(ids: Sequence[str], dataset: Dataset | None, texts: bool) -> str:
 
 
 def _blocks(rows: Sequence[Row], ids: Sequence[str], dataset: Dataset | None, texts: bool) -> list[str]:
-    """The files' texts: queries with their gold and each method's answer. That is its first tools as places in the
-    block's own list, and the rank of each gold tool, 0 where it is not ranked."""
+    """The files' texts: queries with their gold and each method's answer, which is its first tools as positions in the
+    block's list and the rank of each gold tool, 0 if it is not ranked.
+    """
     gold = _gold_tools(dataset, ids)
     ranked = [place for place, row in enumerate(rows) if row.result.has_run]
     heads = [_heads(rows[place], ids, gold) for place in ranked]
@@ -187,7 +188,7 @@ def _blocks(rows: Sequence[Row], ids: Sequence[str], dataset: Dataset | None, te
         for place, name in enumerate(ids[start:end]):
             tops = lists[place] if full else [[code for code in row_codes if code >= 0] for row_codes in lists[place]]
             first, last = ends[start + place], ends[start + place + 1]
-            # Null for a method whose ranking is not stored here.
+            # Null for a method whose ranking is not stored.
             answers: list[Any] = [None] * len(rows)
             for at, top, tool_ranks in zip(ranked, tops, ranks, strict=True):
                 answers[at] = [top, tool_ranks[first:last]]
@@ -197,7 +198,7 @@ def _blocks(rows: Sequence[Row], ids: Sequence[str], dataset: Dataset | None, te
 
 
 def _gold_tools(dataset: Dataset | None, ids: Sequence[str]) -> list[list[str]]:
-    """The gold tools of each query, in the order in which they are shown; none where the dataset is not at hand."""
+    """The gold tools of each query, in display order; empty if the dataset is unavailable."""
     known = {} if dataset is None else dataset.query_codes
     return [sorted(dataset.queries[known[name]].meeting) if dataset and name in known else [] for name in ids]
 
@@ -220,12 +221,12 @@ def _shorten(text: str, longest: int) -> str:
 
 @dataclass(frozen=True)
 class _Head:
-    """What is shown of a ranking.
+    """The displayed part of a ranking.
 
     Attributes:
-        places: (queries, DEPTH) places in `tools`, -1 where there is none.
-        tools: ids.
-        gold: (gold tools of all queries,) the rank of each, 0 where it is not ranked.
+        places: (queries, DEPTH) positions in `tools`, -1 for none.
+        tools: their ids.
+        gold: (gold tools of all queries,) the rank of each, 0 if it is not ranked.
     """
 
     places: NDArray[np.int64]
@@ -245,7 +246,7 @@ def _heads(row: Row, ids: Sequence[str], gold: Sequence[Sequence[str]]) -> _Head
     rows = np.array([places.get(name, -1) for name in queries.dictionary.to_pylist()], dtype=np.int64)
     heads = np.full((len(ids), DEPTH), -1, dtype=np.int64)
     codes = {name: code for code, name in enumerate(names)}
-    # A gold tool that is nowhere in the ranking has a code that no tool has.
+    # A gold tool outside the ranking gets a code that no tool has.
     wanted = np.array([codes.get(tool, len(names)) for gold_tools in gold for tool in gold_tools], dtype=np.int64)
     query_places = np.repeat(np.arange(len(ids)), [len(gold_tools) for gold_tools in gold])
     gold_ranks = np.zeros(len(wanted), dtype=np.int64)
@@ -253,7 +254,7 @@ def _heads(row: Row, ids: Sequence[str], gold: Sequence[Sequence[str]]) -> _Head
         at, which = rows[queries.indices.to_numpy()], tools.indices.to_numpy().astype(np.int64)
         top = (at >= 0) & (ranks >= 1) & (ranks <= DEPTH)
         heads[at[top], ranks[top] - 1] = which[top]
-        # A pair of query and tool as one number.
+        # Encode a pair of query and tool as one number.
         pairs = at * (len(names) + 1) + which
         sought = query_places * (len(names) + 1) + wanted
         order = np.argsort(sought, kind="stable")
@@ -265,7 +266,7 @@ def _heads(row: Row, ids: Sequence[str], gold: Sequence[Sequence[str]]) -> _Head
 
 
 def _encode_ids(ids: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Ids as codes, one for each: a file's own dictionary may hold one twice."""
+    """Ids as unique codes: a file's own dictionary may repeat an id."""
     coded = ids.combine_chunks()
     if len(coded.dictionary.unique()) < len(coded.dictionary):
         coded = coded.cast(pa.string()).dictionary_encode()
@@ -273,7 +274,7 @@ def _encode_ids(ids: pa.ChunkedArray) -> pa.DictionaryArray:
 
 
 def script_call(name: str, *values: object) -> str:
-    """A call of a function in JavaScript. `ensure_ascii`, and no `<`, so that no text can end a script or a line."""
+    """A JavaScript function call. With `ensure_ascii` and without `<`, no text can end a script or a line."""
     texts = (json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c") for value in values)
     return f"{name}({','.join(texts)});\n"
 

@@ -1,4 +1,4 @@
-"""The gate over time: a picture and a table of each baseline, with the verdicts of `bench gate`."""
+"""The gate over time: a chart and a table for each baseline, with the verdicts of `bench gate`."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 from bench.gating.report import EXIT_CODES, RuleReport
 from bench.leaderboard.boards.gates import BaselineHistory, Event
 from bench.leaderboard.pages import charts
-from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.registry import Page, SiteData
 from bench.leaderboard.pages.rendering import anchor, picture
 from bench.show.numbers import format_signed, interval
 
-#: Events of one chart, the newest; the table has more.
+#: Maximum events in a chart, the newest; the table has more.
 _MOST_DRAWN = 40
 
 
 def latest_verdicts(gates: Sequence[BaselineHistory]) -> list[tuple[str, int]]:
-    """Outcome -> how many baselines have it as their last one; those that nothing was held against yet are `new`."""
+    """Outcome -> number of baselines with that last outcome; `new` if nothing was compared yet."""
     counts = Counter(gate.last.verdict or "new" for gate in gates)
     return [(name, counts[name]) for name in (*EXIT_CODES, "new") if counts[name]]
 
 
-def _values(content: Content) -> dict[str, Any] | None:
+def _values(content: SiteData) -> dict[str, Any] | None:
     if not content.gates:
         return None
     parts = [(gate, anchor(gate.ledger.name), picture(_draw(gate))) for gate in content.gates]
@@ -45,7 +45,7 @@ def _draw(gate: BaselineHistory) -> str:
 
 
 def _rules(event: Event) -> list[str]:
-    """What each rule came to, those that did not pass; or why nothing was judged."""
+    """The outcome of each rule that did not pass, or why nothing was judged."""
     if event.report is None:
         return []
     return event.report.reasons or [_rule_line(rule) for rule in event.report.rules if rule.verdict != "pass"]

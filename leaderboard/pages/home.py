@@ -8,60 +8,60 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from bench.comparison.best import best_sentence
+from bench.comparison.rows import competes
 from bench.interface import PROTOCOL_VERSION
 from bench.leaderboard.boards.answers import answers, latency_of, tokens_of
 from bench.leaderboard.boards.board import RANKED, Board, titles, variants
-from bench.leaderboard.boards.libraries import standalone
-from bench.leaderboard.boards.overall import Overall, families, fragments
+from bench.leaderboard.boards.libraries import drop_library_variants
+from bench.leaderboard.boards.overall import Overall, families, find_unavailable
 from bench.leaderboard.boards.traits import learns
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.gates import latest_verdicts
 from bench.leaderboard.pages.libraries import libraries_path
 from bench.leaderboard.pages.nomatch import no_match_path
-from bench.leaderboard.pages.registry import Content, Page, pages
+from bench.leaderboard.pages.registry import Page, SiteData, pages
 from bench.leaderboard.pages.rendering import picture, render
 from bench.leaderboard.writer import Writer
-from bench.results.comparability import competes
 from bench.show import numbers
 from bench.stats.macro import FEWEST_SOURCES
 
-#: Rows of the first picture.
+#: Maximum rows of the first chart.
 _MOST_SHOWN = 30
 
 
-def _write(content: Content, writer: Writer) -> None:
+def _write(content: SiteData, writer: Writer) -> None:
     shown = {board.slug for view in content.views for board in view.boards}
-    others = [board for board in standalone(content.boards) if board.slug not in shown]
+    others = [board for board in drop_library_variants(content.boards) if board.slug not in shown]
     counting = sorted(content.main.values(), key=lambda board: board.slug)
-    no_match = [(board, no_match_path(board)) for board in standalone(counting)]
+    no_match = [(board, no_match_path(board)) for board in drop_library_variants(counting)]
     no_match = [(board, path) for board, path in no_match if path in writer.keys]
     paths = {board: _path(board, content) for board in content.overall}
-    rows = {board: {place.key: place.row for place in board.places} for board in content.overall}
+    rows = {board: {row.key: row.row for row in board.rows} for board in content.overall}
     names = {board: dict(zip(mine, titles(list(mine.values())), strict=True)) for board, mine in rows.items()}
     cards = [(answer, paths[answer.board], names[answer.board]) for answer in answers(content.overall)]
     for board, path in paths.items():
-        view = [(other, place) for other, place in paths.items() if other.view is board.view]
+        view = [(other, path) for other, path in paths.items() if other.view is board.view]
         page = render(
             "home",
             "",
             "index.html",
             board=board,
             titles=names[board],
-            variants=variants([place.row for place in board.places]),
+            variants=variants([row.row for row in board.rows]),
             best_of=_best_of(board),
             views=[
-                (other.view.title, place, other.view is board.view)
-                for other, place in paths.items()
+                (other.view.title, path, other.view is board.view)
+                for other, path in paths.items()
                 if (other.metric, other.kind) == (board.metric, "all")
             ],
-            metrics=[(other.metric, place) for other, place in view if other.kind == board.kind],
-            kinds=[(other.kind, place) for other, place in view if other.metric == board.metric],
-            ranked=sum(place.ranks is not None for place in board.places),
-            partial=sum(bool(place.lacks) for place in board.places),
-            challengers=sum(place.ranks is not None and not place.reference for place in board.places),
-            unplaced=sum(place.ranks is None and not place.lacks and not place.row.oracle for place in board.places),
+            metrics=[(other.metric, path) for other, path in view if other.kind == board.kind],
+            kinds=[(other.kind, path) for other, path in view if other.metric == board.metric],
+            ranked=sum(row.ranks is not None for row in board.rows),
+            partial=sum(bool(row.lacks) for row in board.rows),
+            challengers=sum(row.ranks is not None and not row.reference for row in board.rows),
+            unplaced=sum(row.ranks is None and not row.lacks and not row.row.oracle for row in board.rows),
             sources=len({item.source for item in board.boards}),
-            fragments=fragments(board.view, content.absent),
+            unavailable=find_unavailable(board.view, content.absent),
             unranked=content.unranked,
             families=list(families(board.view.boards)),
             flags=_flags(board.view.boards),
@@ -86,16 +86,16 @@ def _write(content: Content, writer: Writer) -> None:
 
 
 def _best_of(board: Overall) -> dict[str, int]:
-    """Key of the best of several ranked variants of a method -> how many they are."""
-    ranked = [place for place in board.places if place.ranks is not None and not place.row.oracle]
-    counts = Counter(place.row.family for place in ranked)
-    best = {place.row.family: place.key for place in reversed(ranked)}
+    """Key of the best of several ranked variants of a method -> number of variants."""
+    ranked = [row for row in board.rows if row.ranks is not None and not row.row.oracle]
+    counts = Counter(row.row.family for row in ranked)
+    best = {row.row.family: row.key for row in reversed(ranked)}
     return {key: counts[family] for family, key in best.items() if counts[family] > 1}
 
 
 def _pictures(board: Overall, names: Mapping[str, str]) -> list[tuple[str, Markup]]:
-    """Captions and charts of the ranking: means with intervals, and what quality costs in time and tokens."""
-    rows = [row for row in board.places if row.ranks is not None and row.mean is not None]
+    """Captions and charts of the ranking: means with intervals, and quality against time and tokens."""
+    rows = [row for row in board.rows if row.ranks is not None and row.mean is not None]
     standing = board.standing
     best = set() if standing is None else {standing.ids[i] for i in standing.best(_MOST_SHOWN)}
     bars = [
@@ -120,8 +120,8 @@ def _pictures(board: Overall, names: Mapping[str, str]) -> list[tuple[str, Marku
     return [(caption, picture(drawn)) for caption, drawn in pictures if drawn]
 
 
-def _cite(content: Content) -> str:
-    """How to cite the board: what is on it, and as of when."""
+def _cite(content: SiteData) -> str:
+    """How to cite the board: its content and its date."""
     if not content.boards or not content.views[0].boards:
         return ""
     newest = max(board.latest for board in content.views[0].boards)
@@ -145,9 +145,9 @@ def _flags(boards: Sequence[Board]) -> dict[str, str]:
 
 
 def _best(board: Overall) -> list[set[str]]:
-    """For each dataset, the ids of the results that may be first; only known for all queries together.
+    """For each dataset, the ids of the results that may be best; only known for all queries together.
 
-    Nobody is best where there are too few units for a conclusion.
+    No result is best if there are too few units for a conclusion.
     """
     if board.kind != "all":
         return [set() for _ in board.boards]
@@ -160,7 +160,7 @@ def _best(board: Overall) -> list[set[str]]:
     ]
 
 
-def _path(board: Overall, content: Content) -> str:
+def _path(board: Overall, content: SiteData) -> str:
     first = board.view is content.views[0]
     if board.metric == RANKED[0] and board.kind == "all" and first:
         return "index.html"
@@ -169,4 +169,4 @@ def _path(board: Overall, content: Content) -> str:
     return f"{'-'.join(filter(None, parts))}.html"
 
 
-PAGE = Page("home", "index.html", _write, entry="Overall", place=1)
+PAGE = Page("home", "index.html", _write, entry="Overall", order=1)

@@ -1,25 +1,25 @@
-"""A page for each dataset with results on libraries of other sizes: what becomes of a method as the library grows."""
+"""A page for each dataset with results on libraries of other sizes: how methods change as the library grows."""
 
 from __future__ import annotations
 
 from markupsafe import Markup
 
 from bench.base.text import unique_slug
-from bench.leaderboard.boards.facts import card_of, data_of
 from bench.leaderboard.boards.libraries import METRIC, Curves, curves_of
+from bench.leaderboard.boards.registered import card_of, data_of
 from bench.leaderboard.pages import charts
-from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.registry import Page, SiteData
 from bench.leaderboard.pages.rendering import picture, render
 from bench.leaderboard.writer import Writer
 from bench.show.figures import MOST_SERIES, Sized
 
 
 def libraries_path(base: str) -> str:
-    """Where the curves of a dataset are."""
+    """The path of a dataset's curves."""
     return f"l/{unique_slug(base)}.html"
 
 
-def _write(content: Content, writer: Writer) -> None:
+def _write(content: SiteData, writer: Writer) -> None:
     for base in sorted(content.drawn):
         series = curves_of(base, content.main)
         page = render(
@@ -35,7 +35,7 @@ def _write(content: Content, writer: Writer) -> None:
 
 
 def _note(curves: Curves) -> str:
-    """What the card of the largest library says of how it was drawn; empty where the dataset is not at hand."""
+    """How the largest library was drawn, from its card; empty if the dataset is unavailable."""
     board = list(curves.boards.values())[-1]
     data = data_of(board.spec, board.content_hash)
     issues = [] if data.dataset is None or data.card is None else data.card.known_issues
@@ -44,12 +44,10 @@ def _note(curves: Curves) -> str:
 
 def _picture(curves: Curves) -> Markup:
     lines = [
-        Sized(
-            curve.title,
-            tuple((size, point.value.mean, point.value.low, point.value.high) for size, (_, point) in points),
-        )
+        Sized(curve.title, tuple((size, mean.mean, mean.low, mean.high) for size, mean in points))
         for curve in curves.curves
-        if curve.competes and (points := sorted(curve.points.items()))
+        if curve.competes
+        and (points := [(size, row.result.metrics.metrics[METRIC]) for size, row in sorted(curve.points.items())])
     ]
     return picture(charts.sizes(f"{METRIC} by tools in the library", lines, METRIC))
 

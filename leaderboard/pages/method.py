@@ -8,17 +8,17 @@ from markupsafe import Markup
 
 from bench.base.text import label, unique_slug
 from bench.leaderboard.boards.board import RANKED, Board, Row, titles
-from bench.leaderboard.boards.facts import facts_of
 from bench.leaderboard.boards.names import name_of
+from bench.leaderboard.boards.registered import describe_method
 from bench.leaderboard.boards.traits import learns
 from bench.leaderboard.exports.bibtex import method_bib
-from bench.leaderboard.pages.registry import Content, Page, pages
+from bench.leaderboard.pages.registry import Page, SiteData, pages
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
 from bench.registry.differences import HEADS
 
 
-def _write(content: Content, writer: Writer) -> None:
+def _write(content: SiteData, writer: Writer) -> None:
     rows: dict[str, list[tuple[Board, Row]]] = {}
     for board in content.boards:
         for row in board.rows:
@@ -36,7 +36,7 @@ def _page(family: str, rows: Sequence[tuple[Board, Row]], plugged: Sequence[Mark
     firsts = [members[0][1] for members in settings.values()]
     names = dict(zip(settings, titles(firsts), strict=True))
     sections = []
-    # The setting with no parameters of its own first: the others are read against it.
+    # The setting at its defaults first: the others are compared with it.
     for key in sorted(settings, key=lambda key: (len(key), key)):
         setting_rows = settings[key]
         at = {board.slug: row for board, row in setting_rows}
@@ -54,7 +54,7 @@ def _page(family: str, rows: Sequence[tuple[Board, Row]], plugged: Sequence[Mark
         "../",
         family=family,
         title=_title(family, firsts),
-        facts=facts_of(family),
+        description=describe_method(family),
         bib=method_bib(family),
         llm=any(row.result.manifest.method.needs_llm for _, row in rows),
         learns=any(learns(row) for _, row in rows),
@@ -69,7 +69,7 @@ def _page(family: str, rows: Sequence[tuple[Board, Row]], plugged: Sequence[Mark
 
 
 def _title(family: str, rows: Sequence[Row]) -> str:
-    """The method's display name; a run file that shares its spec's name is not it."""
+    """The method's display name; a run file of the same name is left out."""
     names = [name_of(row.result.manifest.method) for row in rows]
     return next((name for name in names if name), str(rows[0].called) if len(rows) == 1 else label(family))
 

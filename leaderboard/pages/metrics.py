@@ -6,23 +6,23 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.registry import Page, SiteData
 from bench.metrics import measures
 
 _FORMS = {"k": "@k", "gold": "@gold", "none": "bare"}
 
 
 def mathml(formula: str) -> str:
-    """LaTeX as MathML, which needs no script and no font of ours; empty for nothing."""
+    """LaTeX as MathML, which needs no script and no extra font; empty for an empty formula."""
     from latex2mathml.converter import convert
 
     try:
         return convert(formula, display="block") if formula else ""
-    except Exception:  # a plug-in's formula may be no LaTeX; the converter has errors of many kinds
+    except Exception:  # a plug-in's formula may be invalid LaTeX; the converter raises many kinds of errors
         return f"<code>{escape(formula)}</code>"
 
 
-def _values(content: Content) -> dict[str, Any]:
+def _values(content: SiteData) -> dict[str, Any]:
     metrics = [
         {
             "measure": measure,
@@ -34,4 +34,4 @@ def _values(content: Content) -> dict[str, Any]:
     return {"metrics": metrics}
 
 
-PAGE = Page("metrics", "metrics.html", values=_values, entry="Metrics", place=5)
+PAGE = Page("metrics", "metrics.html", values=_values, entry="Metrics", order=5)

@@ -1,4 +1,4 @@
-"""The page of a board's queries that no tool answers: which methods know when there is nothing to find."""
+"""The page of a board's queries that no tool answers: which methods detect that no tool fits."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from bench.stats.noninferiority import FEWEST_UNITS
 
 
 def no_match_path(board: Board) -> str:
-    """Where the page of a board is, if it has one."""
+    """The path of a board's page."""
     return f"n/{board.slug}.html"
 
 
 def write_no_match(board: Board, rejected: list[Rejected], writer: Writer) -> NoMatch | None:
-    """Write the page; what is on it, if there is one. A table that cannot be read is added to what is rejected."""
+    """Write the page and return its board, if there is one. An unreadable table is added to `rejected`."""
     try:
         unanswered = no_match(board)
     except (ResultError, pa.ArrowException) as error:

@@ -1,8 +1,8 @@
-"""The kinds of pages of the site, found by what this folder and plug-ins hold.
+"""The kinds of pages of the site, found in this folder and in plug-ins.
 
-A module of this folder that has a `PAGE` is a kind of page, and so is one that a plug-in names (`bench.base.plugins`);
-its templates lie in `templates/` beside it. The build, the navigation and the browser tests take their lists from here,
-so a new page is a module with its template (and a test), and nothing else changes.
+A module of this folder with a `PAGE` is a kind of page, and so is a module that a plug-in names (`bench.base.plugins`);
+its templates lie in `templates/` beside it. The build, the navigation and the browser tests get their lists here, so a
+new page needs only a module, its template and a test.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from bench.leaderboard.writer import Writer
 
 @dataclass(frozen=True, eq=False)
 class ChoiceBoard:
-    """Choices of language models on a dataset, as a plug-in's function `choice-board` reads them from their board.
+    """Choices of language models on a dataset, as the plug-in function `choice-board` returns them.
 
     Attributes:
-        board: their results.
-        path: where on the site they are.
-        pickers: what the page of the plug-in says of each model.
+        board: the board of their results.
+        path: their page on the site.
+        pickers: what the plug-in's page says about each model.
     """
 
     board: Board
@@ -43,23 +43,23 @@ class ChoiceBoard:
 
 
 @dataclass(frozen=True)
-class Content:
-    """What pages are made from.
+class SiteData:
+    """The input of all pages.
 
     Attributes:
         boards: by dataset.
-        views: what methods are ranked on, the ranking first.
+        views: ranked groups of datasets, the ranking first.
         overall: boards over the datasets of each view.
-        unranked: why a declared ranking is not shown, a sentence each.
-        absent: slugs of boards whose dataset was not at hand: which of its tools are seen is not known.
-        rejected: what is not shown, and why.
-        files: page's name -> what it has read from the file that the user named for it.
-        shown: ids of the results that have a page.
-        pairs: board's slug -> its pairs of methods, where they were tested one by one.
-        drawn: specs of datasets that have results on libraries of other sizes, sound or not.
+        unranked: why a declared ranking is not shown, as sentences.
+        absent: slugs of boards whose dataset was unavailable, so that seen tools are unknown.
+        rejected: results that are not shown, with reasons.
+        files: page's name -> what it read from the file that the user named for it.
+        shown: ids of results that have a page.
+        pairs: board's slug -> its pairs of methods, if they were tested one by one.
+        drawn: specs of datasets with results on other library sizes, valid or not.
         at_hand: spec -> the content of a dataset on this machine.
-        gates: histories of baselines, where the site has some.
-        choices: of language models among retrieved tools, by dataset.
+        gates: histories of baselines, if the site has them.
+        choices: choices of language models among retrieved tools, by dataset.
     """
 
     boards: Sequence[Board]
@@ -78,7 +78,7 @@ class Content:
 
     @property
     def main(self) -> dict[str, Board]:
-        """Spec -> the board that counts for a dataset: on the content that a view declares, else on that at hand."""
+        """Spec -> the board that counts for a dataset: on the declared content, else on the available one."""
         declared = {board.spec: board.content_hash for view in self.views for board in view.boards}
         return main_boards(self.boards, {**self.at_hand, **declared})
 
@@ -88,32 +88,32 @@ class Page:
     """A kind of page.
 
     Attributes:
-        name: what it is called in tests.
-        path: where its pages are, such as `metrics.html` or `m/*.html`.
-        write: writes them; None for pages that are written with their board, and for one with `values`.
-        values: of a kind that is one page, whose template has its name: what that reads; None if the site lacks it.
-        entry: its text in the navigation; empty for a kind that is reached from others.
-        place: where in the navigation its entry is, from left to right.
-        file: of a page that is made of a file which the user names: what that is, as the help of `--NAME` says it.
+        name: its name in tests.
+        path: path of its pages, such as `metrics.html` or `m/*.html`.
+        write: writes them; None for pages written with their board, and for pages with `values`.
+        values: for a single page whose template has its name: the template's input; None if the site lacks the page.
+        entry: its text in the navigation; empty if other pages link to it.
+        order: the position of its entry in the navigation.
+        file: for a page made from a file that the user names: the help text of the option `--NAME`.
         read: reads this file; raises `UsageError`.
-        on_home: what it adds to the first line of the first page, as HTML.
-        on_method: what it adds to the page of a method, as HTML.
+        on_home: HTML to add to the first line of the home page.
+        on_method: HTML to add to a method's page.
     """
 
     name: str
     path: str
-    write: Callable[[Content, Writer], None] | None = None
-    values: Callable[[Content], Mapping[str, Any] | None] | None = None
+    write: Callable[[SiteData, Writer], None] | None = None
+    values: Callable[[SiteData], Mapping[str, Any] | None] | None = None
     entry: str = ""
-    place: int = 0
+    order: int = 0
     file: str = ""
     read: Callable[[Path], Any] | None = None
-    on_home: Callable[[Content], Markup] | None = None
-    on_method: Callable[[Content, str], Markup] | None = None
+    on_home: Callable[[SiteData], Markup] | None = None
+    on_method: Callable[[SiteData, str], Markup] | None = None
 
 
 def page_modules() -> list[ModuleType]:
-    """The modules that have a `PAGE`."""
+    """The modules that define a `PAGE`."""
     package = importlib.import_module(__name__.rpartition(".")[0])
     names = [f"{package.__name__}.{item.name}" for item in pkgutil.iter_modules(package.__path__)]
     names += [name for plugin in plugins() for name in plugin.pages]
@@ -122,9 +122,9 @@ def page_modules() -> list[ModuleType]:
 
 @cache
 def pages() -> tuple[Page, ...]:
-    """Every kind of page: those of the navigation in its order, then the others by name."""
+    """Every kind of page: first those in the navigation, in its order, then the others by name."""
     kinds = [module.PAGE for module in page_modules()]
-    return tuple(sorted(kinds, key=lambda page: (not page.entry, page.place, page.name)))
+    return tuple(sorted(kinds, key=lambda page: (not page.entry, page.order, page.name)))
 
 
 def navigation() -> list[tuple[str, str]]:

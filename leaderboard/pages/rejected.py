@@ -1,14 +1,14 @@
-"""The page of results that are not shown, with the reasons."""
+"""The page of results that are not shown, with reasons."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.registry import Page, SiteData
 
 
-def _values(content: Content) -> dict[str, Any]:
+def _values(content: SiteData) -> dict[str, Any]:
     return {"rejected": content.rejected}
 
 
-PAGE = Page("rejected", "rejected.html", values=_values, entry="Rejected", place=8)
+PAGE = Page("rejected", "rejected.html", values=_values, entry="Rejected", order=8)

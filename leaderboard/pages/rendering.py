@@ -1,4 +1,4 @@
-"""Templates and their shared filters."""
+"""Templates and their shared filters. All pages call it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from bench.results.manifest import Manifest
 from bench.show import numbers
 
 STATIC = ("style.css", "tables.css", "site.js", "explorer.js", "compare.js", "icon.svg")
-#: Numbers and intervals for a page, which leaves empty what there is not.
+#: Format numbers and intervals for a page; missing values are empty.
 _fixed = partial(numbers.format_fixed, none="")
 _interval = partial(numbers.interval, style="dash", none="")
-#: Marks by the words that a reader of the site needs; results and exports keep the short ones.
+#: Marks in words for readers of the site; results and exports keep the short form.
 _SHOWN = {
     "rules": "no LLM (hand-written rules)",
     "tools seen": "trained on these tools",
@@ -35,7 +35,7 @@ _SHOWN = {
 
 @cache
 def environment() -> jinja2.Environment:
-    """The templates; everything that they print is escaped, and free of what no page can hold."""
+    """The template environment; it escapes all output and removes characters that HTML does not allow."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_folders()),
         autoescape=True,
@@ -43,7 +43,7 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_finalize,
-        # The templates of an installation do not change while it runs: nobody need look for each of ten thousand pages.
+        # An installation's templates do not change while it runs, so do not check them for each of ten thousand pages.
         auto_reload=False,
     )
     made.filters.update(
@@ -67,7 +67,7 @@ def environment() -> jinja2.Environment:
     )
     made.globals.update(
         ranks=numbers.ranks,
-        placed=numbers.placed,
+        format_rank=numbers.format_rank,
         ival=_interval,
         signed_ival=partial(numbers.interval, sign=True, none=""),
         slug=unique_slug,
@@ -80,47 +80,47 @@ def environment() -> jinja2.Environment:
 
 
 def _folders() -> list[Path]:
-    """Where templates are: beside the modules of pages."""
+    """The folders of templates, beside the modules of pages."""
     places = [Path(__file__), *(Path(str(module.__file__)) for module in page_modules())]
     return list(dict.fromkeys(place.parent / "templates" for place in places))
 
 
 def render(template: str, root: str, here: str = "", **context: Any) -> str:
-    """A page's HTML.
+    """Render a page as HTML.
 
     Args:
         template: its name, without endings.
         root: the relative path to the site's root: empty, or `../`.
         here: the path of the page's entry in the navigation.
-        context: what the template reads.
+        context: the template's variables.
     """
     return environment().get_template(f"{template}.html.j2").render(root=root, here=here, **context)
 
 
 def static_files() -> dict[str, bytes]:
-    """Path -> content of the files that are the same on every site."""
+    """Path -> content of the files that every site has."""
     folder = Path(__file__).parent / "static"
     return {f"static/{name}": (folder / name).read_bytes() for name in STATIC}
 
 
 def picture(svg: str) -> Markup:
-    """An SVG of `charts`, which has escaped its texts."""
+    """An SVG from `charts`, which has escaped its texts."""
     return Markup(svg)
 
 
 def anchor(key: str) -> str:
-    """The id of a part of a page."""
+    """The HTML id of a section."""
     return f"s{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 def per_thousand(manifest: Manifest) -> float | None:
-    """What a thousand queries cost in money; None where that is not known."""
+    """Cost of a thousand queries; None if it is unknown."""
     cost = money_per_query(manifest)
     return None if cost is None else 1000 * cost
 
 
 def quote(text: str) -> str:
-    """A word as a shell takes it."""
+    """A word quoted for the shell."""
     return shlex.quote(label(text))
 
 
@@ -129,7 +129,7 @@ def _finalize(value: object) -> object:
 
 
 def _ticks(text: str) -> Markup:
-    """A sentence of ours or of a card, with text between back quotes as code."""
+    """A trusted sentence or one from a card, with text between backquotes as code."""
     parts = clean(text).split("`")
     if len(parts) % 2 == 0:
         return escape(clean(text))

@@ -18,6 +18,7 @@ from bench.base.errors import ResultError
 from bench.evaluation.run_files import write_trec
 from bench.leaderboard.boards.board import RANKED, Board, Row, family_of
 from bench.leaderboard.boards.names import title_of
+from bench.leaderboard.boards.risk_coverage import risk_coverage
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import picture, render
@@ -28,7 +29,6 @@ from bench.results.commands import command
 from bench.results.costs import break_even
 from bench.results.failures import reasons
 from bench.results.repeats import chance_sentence, repeats_line
-from bench.results.risk_coverage import risk_coverage
 from bench.results.store import PER_QUERY, RUN, StoredResult
 from bench.results.units import number_units
 from bench.show.numbers import significant
@@ -43,15 +43,15 @@ _ANSWERED, _WRONG = "coverage: share of queries answered", "risk: share of wrong
 def write_results(
     board: Board, slices: Slices, tools: Collection[str], most_lines: int, writer: Writer, choices: str = ""
 ) -> None:
-    """Write the pages and downloads of all results of a board, those included that a newer one has taken the place of.
+    """Write the pages and downloads of all results of a board, superseded ones included.
 
     Args:
         board: the board.
         slices: slice -> value -> (judged queries,).
-        tools: ids of the results that have a page of their tools.
-        most_lines: rankings and per-query values are written of results with at most so many lines.
-        writer: writes.
-        choices: of results that are choices of language models, where the site shows them.
+        tools: ids of results that have a page about their tools.
+        most_lines: write rankings and per-query values only for results with at most this many lines.
+        writer: the site's writer.
+        choices: the choices, if the results are choices of language models and the site shows them.
     """
     trends = {item.newer: trend_anchor(row) for row in board.rows for item in board.superseded if item.newer == row.id}
     for row in board.rows:
@@ -67,7 +67,7 @@ def write_results(
 
 
 def _write(result: StoredResult, board: Board, most_lines: int, writer: Writer, *, trend: str, **about: Any) -> None:
-    """Write the page and the downloads of a result; `about` is what the template reads besides."""
+    """Write the page and the downloads of a result; `about` holds further template variables."""
     manifest = result.manifest
     offered = download_lines(result) <= most_lines
     page = render(
@@ -93,7 +93,7 @@ def _write(result: StoredResult, board: Board, most_lines: int, writer: Writer, 
     )
     start = f"r/{manifest.result_id}"
     writer.put(f"{start}.html", page)
-    # By pydantic itself: the json module indents in Python, which took a third of the time of a large site.
+    # By pydantic: the json module indents in Python, which took a third of the time of a large site.
     stated, numbers = manifest.model_dump_json(indent=1), result.metrics.model_dump_json(indent=1)
     writer.put(f"{start}-manifest.json", f'{{"manifest": {stated},\n"metrics": {numbers}}}\n')
     if offered:
@@ -104,17 +104,17 @@ def _write(result: StoredResult, board: Board, most_lines: int, writer: Writer, 
 
 
 def download_lines(result: StoredResult) -> int:
-    """Lines of the downloads of a result, at least one: of its ranking, or if that is elsewhere of its values."""
+    """Number of download lines of a result, at least one: of its ranking or, without one, of its values."""
     data = result.manifest.dataset
     return max(1, data.queries * (min(result.manifest.depth, data.tools) if result.has_run else 1))
 
 
 def _risk(result: StoredResult) -> dict[str, Any] | None:
-    """The risk-coverage curve: its picture, and a row for each tenth of the queries; None where there is none."""
+    """The risk-coverage curve: its chart and a row for each tenth of the queries; None if there is none."""
     try:
         curve = risk_coverage(result)
     except (ResultError, pa.ArrowException, ValueError, TypeError):
-        return None  # somebody's table that is damaged, or holds other types: it is no reason to lose the page
+        return None  # a damaged table or one of other types should not remove the page
     if curve is None:
         return None
     levels = sorted({curve.at(tenth / 10) for tenth in range(1, 11)})
@@ -139,7 +139,7 @@ def _risk(result: StoredResult) -> dict[str, Any] | None:
 
 
 def _threshold(score: float) -> str:
-    """A score; of failures and of empty answers, which have none, what they are."""
+    """A score; for failures and empty answers, which have none, a word."""
     return significant(score) if math.isfinite(score) else "failed" if score > 0 else "nothing returned"
 
 
@@ -148,12 +148,12 @@ def _key(digest: str) -> str:
 
 
 def _gzip(data: bytes) -> bytes:
-    # No name and no time: the same run is the same bytes.
+    # Without name and time, the same run gives the same bytes.
     return gzip.compress(data, compresslevel=6, mtime=0)
 
 
 def _trec(result: StoredResult) -> bytes:
-    # Of several repeats the first: the format has room for one.
+    # The first of several repeats: the format has room for one.
     return _gzip("".join(write_trec(result.of_repeat())).encode("utf-8", "surrogatepass"))
 
 
@@ -170,8 +170,8 @@ def _csv(result: StoredResult) -> bytes:
 def _tables(row: Row, slices: Slices, units: NDArray[np.int64] | None) -> list[dict[str, Any]]:
     """Means and intervals on the values of each slice.
 
-    The intervals are the quick ones, by cluster-robust errors and within the metric's range: a bootstrap of each value
-    of each result would take longer than all the rest of the site. There are none where groups are too few.
+    The intervals are fast ones, from cluster-robust errors and within the metric's range: a bootstrap of each value of
+    each result would take longer than the rest of the site. There are none if there are too few groups.
     """
     if row.values is None or units is None:
         return []

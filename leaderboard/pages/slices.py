@@ -1,4 +1,4 @@
-"""The page of a board's slices: who is best among the queries of each value, with intervals and ranks of their own."""
+"""The page of a board's slices: methods on the queries of each value, with intervals and ranks of their own."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from bench.leaderboard.writer import Writer
 from bench.results.manifest import MetricValue
 from bench.stats.noninferiority import FEWEST_UNITS
 
-#: Values of one slice, and methods of one value.
+#: Maximum values of a slice, and maximum methods of a value.
 _MOST_VALUES, _MOST_ROWS = 16, 20
 
 
 def slices_path(board: Board) -> str:
-    """Where the page of a board is, if it has one."""
+    """The path of a board's page."""
     return f"s/{board.slug}.html"
 
 
 def write_slices(board: Board, slices: Mapping[str, Mapping[str, NDArray[np.bool_]]], writer: Writer) -> bool:
-    """Write the page; whether there is one.
+    """Write the page and return whether there is one.
 
     Args:
-        board: with the values of its rows.
-        slices: slice -> value -> (judged queries,) which of them have it.
-        writer: writes.
+        board: a board whose rows have values.
+        slices: slice -> value -> (judged queries,) mask.
+        writer: the site's writer.
     """
     parts = []
     for name, masks in slices.items():
         kept = sorted(masks, key=lambda value: -int(masks[value].sum()))[:_MOST_VALUES]
-        # The largest, in a reader's order.
+        # The largest values, in display order.
         rankings = inside_slices(board, {value: mask for value, mask in masks.items() if value in kept})
         if rankings:
             parts.append((name, anchor(name), rankings, len(masks) - len(kept)))
@@ -60,7 +60,7 @@ def write_slices(board: Board, slices: Mapping[str, Mapping[str, NDArray[np.bool
 
 
 def _interval(mean: float, span: NDArray[np.float64], n: int) -> MetricValue:
-    """A mean as templates show it."""
+    """A mean in the form that templates show."""
     low, high = (None if np.isnan(end) else float(end) for end in span)
     return MetricValue(mean=float(mean), low=low, high=high, n=n)
 

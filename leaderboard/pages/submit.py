@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from bench.leaderboard.pages.registry import Page
 
-PAGE = Page("submit", "submit.html", values=lambda content: {}, entry="Submit", place=7)
+PAGE = Page("submit", "submit.html", values=lambda content: {}, entry="Submit", order=7)

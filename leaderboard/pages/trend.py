@@ -1,7 +1,7 @@
-"""The history of a board: for each method with several results on the same question, what changed from one to the next.
+"""The history of a board: for each method with several results on the same question, what changed between them.
 
-Versions of a method's code are the usual reason: a team sees here what its commits did. Each result is held against
-the one before it, by the paired test that `bench compare` makes of the two.
+The usual reason is a new version of the method's code, so a team sees the effect of its commits. Each result is
+compared with the one before it by the paired test of `bench compare`.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import anchor, picture, render
 from bench.leaderboard.writer import Writer
+from bench.lookup.finding import moment
 from bench.results.comparability import metric_difference
-from bench.results.finding import moment
 from bench.results.manifest import MetricValue
 from bench.results.store import StoredResult, span_of
 from bench.stats.noninferiority import LEVEL, pair_verdict
 from bench.stats.paired import Paired, compare
 
 METRIC = RANKED[0]
-#: Results of one chart, the newest; the table has all of them.
+#: Maximum results of a chart, the newest; the table has all of them.
 _MOST_DRAWN = 40
 
 
 @dataclass(frozen=True)
 class Step:
-    """A result and what it changed.
+    """A result and its change from the one before.
 
     Attributes:
         value: its mean.
-        verdict: `better` or `worse` than the result before it, `not decided`, or why that is not known; empty for the
+        verdict: `better` or `worse` than the result before it, `not decided`, or why it is unknown; empty for the
             first.
-        change: the comparison with the result before it, where both compare.
+        change: the comparison with the result before it, if the two are comparable.
     """
 
     result: StoredResult
@@ -49,13 +49,13 @@ class Step:
 
 
 def trend_anchor(row: Row) -> str:
-    """The place of a row's method on that page; other than a row's key, it tells two cuts of one kind apart."""
+    """The anchor of a row's method on the page; unlike a row's key, it separates two cuts of one kind."""
     method = row.result.manifest.method
     return anchor("\n".join([row.key, method.cut or "", method.run_file or ""]))
 
 
 def write_trend(board: Board, writer: Writer) -> None:
-    """Write the history of a board, if one of its rows has taken the place of an older result.
+    """Write the history of a board, if one of its rows supersedes an older result.
 
     Raises:
         ResultError: a table cannot be read.
@@ -70,7 +70,7 @@ def write_trend(board: Board, writer: Writer) -> None:
 
 
 def _steps(board: Board, results: Sequence[StoredResult]) -> list[Step]:
-    """The results of a question, the oldest first; those that lack the metric are left out."""
+    """The results of a question, oldest first; those that lack the metric are left out."""
     steps: list[Step] = []
     before: tuple[StoredResult, NDArray[np.float64] | None] | None = None
     orders: list[pa.Table] = []

@@ -1,10 +1,10 @@
 """The submission archive: a byte-reproducible, uncompressed zip file of five members and source files in `code/`.
 
-The result of a run with repeats has a sixth member.
+The result of a run with repeats has a sixth member. `bench submit pack` writes archives and `check` reads them.
 
-Nothing is ever extracted: members are read into memory, under names that are fixed here or are names of Python modules
-(`code.py`). Since the form leaves no choice (no compression, no entries for folders, no attributes, one order), an
-archive is held against what these members give: a byte that differs anywhere is seen.
+Nothing is extracted: members are read into memory, under names that are fixed here or are names of Python modules
+(`code.py`). The format leaves no freedom (no compression, folder entries or attributes, one order), so an archive is
+compared with the one that these members give, byte by byte.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from pydantic import ValidationError
 
 from bench.base import strict_json
 from bench.base.errors import ResultError
+from bench.base.keys import refuse
 from bench.base.reading import Reader
-from bench.base.secrets import refuse
 from bench.leaderboard.submit.code import FOLDER, LARGEST_CODE, LARGEST_FILE, MOST_FILES, is_code
 from bench.leaderboard.submit.submission import PARTS, SUBMISSION, Submission, parts_of
 from bench.results.manifest import Manifest
@@ -34,7 +34,7 @@ from bench.results.store import MANIFEST, METRICS, NOTES, PER_QUERY, REPEATS, RU
 MEMBERS = tuple(sorted((*PARTS, SUBMISSION)))
 
 _MIB = 1 << 20
-#: Bytes that a member may have at most.
+#: Maximum bytes of each member.
 LARGEST = {
     MANIFEST: _MIB,
     METRICS: 4 * _MIB,
@@ -44,7 +44,7 @@ LARGEST = {
     RUN: 256 * _MIB,
 }
 LARGEST_ARCHIVE = sum(LARGEST.values()) + LARGEST_CODE
-#: A directory longer than this holds more members than a submission can have; it is not even listed.
+#: A longer directory has more members than a submission can have, and is not even listed.
 _LONGEST_DIRECTORY = 64 << 10
 _END = struct.Struct("<4s4H2LH")
 _END_SIGN, _ZIP64_SIGN = b"PK\x05\x06", b"PK\x06\x07"
@@ -53,21 +53,21 @@ _MODE = (stat.S_IFREG | 0o644) << 16
 
 
 def pack(result: StoredResult, code: Mapping[str, bytes] = MappingProxyType({})) -> bytes:
-    """The archive of a stored result.
+    """Pack a stored result into an archive.
 
     Args:
         result: the result.
-        code: source files of its method, by the names of their members (`bench.leaderboard.submit.code.source_files`).
+        code: source files of its method, by member name (`bench.leaderboard.submit.code.source_files`).
 
     Raises:
-        ResultError: a file of the result is missing, damaged, larger than a submission may be, or was just replaced; or
-            it has notes.
-        UsageError: its manifest or a source file holds a key.
+        ResultError: a file of the result is missing, damaged, too large for a submission or was just replaced, or
+            the result has notes.
+        UsageError: its manifest or a source file contains a key.
     """
     if NOTES in result.manifest.files:
         raise ResultError(
-            f"{result.label} cannot be submitted: it has notes of what a language model chose, which no board takes; "
-            "submit the result that it chose from."
+            f"{result.label} cannot be submitted: it has notes of a language model's choices, which boards do not "
+            "take; submit the result that it chose from."
         )
     result.verify()
     parts = {}
@@ -86,7 +86,7 @@ def pack(result: StoredResult, code: Mapping[str, bytes] = MappingProxyType({}))
         same = Manifest.model_validate(strict_json.loads(parts[MANIFEST])) == manifest
     except ValidationError:
         raise ResultError(f"{result.folder / MANIFEST} has an invalid id or hash; run it again.") from None
-    # The result may have been replaced in the meantime: never pack a mix of both.
+    # The result may have been replaced in the meantime: never pack a mixture of both.
     if not same or any(submission.files[name] != digest for name, digest in manifest.files.items()):
         raise ResultError(f"{result.folder} was changed while it was packed; pack it again.")
     return write_archive({**parts, **code, SUBMISSION: submission.text().encode()})
@@ -105,10 +105,10 @@ def write_archive(members: Mapping[str, bytes]) -> bytes:
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """The bytes of a regular file that is no link.
+    """The bytes of a regular file; links are refused.
 
     Raises:
-        ResultError: it is something else, cannot be read, or has more than `most` bytes.
+        ResultError: it is not a regular file, cannot be read, or has more than `most` bytes.
     """
     strange = ResultError(f"{path} is not a regular file.")
     try:
@@ -118,7 +118,7 @@ def read_bytes(path: Path, most: int) -> bytes:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode):
                 raise strange
-            # Not `most`, which would be set aside whole.
+            # Not `most`, which would be allocated in full.
             data = file.read(min(about.st_size, most) + 1)
     except OSError as error:
         raise ResultError(f"cannot read {path}: {error.strerror}.") from None
@@ -128,15 +128,15 @@ def read_bytes(path: Path, most: int) -> bytes:
 
 
 def _as_it_is(path: str, flags: int) -> int:
-    """Open what is there now, which another may have replaced: follow no link, and wait for no pipe."""
+    """Open the current file, which may have been replaced: do not follow links or wait for pipes."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
 
 
 def open_archive(data: bytes) -> tuple[dict[str, bytes], list[str]]:
-    """The members of an archive, and what is wrong with its form; without members when they cannot be trusted.
+    """The members of an archive, and the faults of its form; no members if they cannot be trusted.
 
     Raises:
-        ResultError: it is no zip archive, or a damaged one.
+        ResultError: it is not a zip archive, or is damaged.
     """
     _check_end(data)
     try:
@@ -163,7 +163,7 @@ def open_archive(data: bytes) -> tuple[dict[str, bytes], list[str]]:
 
 
 def _check_end(data: bytes) -> None:
-    """Look at the end record before anything believes it: Python lists as many members as it says there are."""
+    """Check the end record before it is used: Python lists as many members as it claims."""
     end = data[-_END.size :]
     if len(data) > LARGEST_ARCHIVE or not end.startswith(_END_SIGN) or len(end) < _END.size:
         raise ResultError("it is not an archive from `bench submit pack`, or it is truncated.")
@@ -177,7 +177,7 @@ def _check_end(data: bytes) -> None:
 
 
 def _form(entries: list[zipfile.ZipInfo]) -> list[str]:
-    """What is wrong with the members by their headers alone; one sentence for each fault."""
+    """Faults of the members that their headers show, one sentence each."""
     problems = []
     seen: set[str] = set()
     for entry in entries:
@@ -191,13 +191,13 @@ def _form(entries: list[zipfile.ZipInfo]) -> list[str]:
         if kind == stat.S_IFLNK:
             problems.append(f"the member {name} is a link.")
         elif kind not in {0, stat.S_IFREG}:
-            problems.append(f"the member {name} is a device, a pipe or a folder, and no file.")
+            problems.append(f"the member {name} is a device, a pipe or a folder, not a file.")
         if entry.flag_bits & 1:
             problems.append(f"the member {name} is encrypted.")
         if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
             problems.append(
-                f"the member {name} is compressed ({entry.compress_size} bytes that say they hold {entry.file_size}); "
-                "submissions are not."
+                f"the member {name} is compressed ({entry.compress_size} bytes that claim to be {entry.file_size}); "
+                "submissions are not compressed."
             )
         most = LARGEST_FILE if is_code(entry.orig_filename) else LARGEST.get(entry.orig_filename, 0)
         if most and entry.file_size > most:
@@ -210,7 +210,7 @@ def _form(entries: list[zipfile.ZipInfo]) -> list[str]:
             "bytes are allowed."
         )
     if len(problems) > _MOST_PROBLEMS:
-        problems[_MOST_PROBLEMS:] = [f"and {len(problems) - _MOST_PROBLEMS} faults more."]
+        problems[_MOST_PROBLEMS:] = [f"and {len(problems) - _MOST_PROBLEMS} more faults."]
     return problems
 
 
@@ -218,7 +218,7 @@ _MOST_PROBLEMS = 40
 
 
 def _place(name: str) -> str:
-    """What is wrong with a member's name; nothing for those that belong there."""
+    """What is wrong with a member's name; empty if nothing is."""
     if name in LARGEST or is_code(name):
         return ""
     parts = re.split(r"[/\\]", name)
@@ -227,7 +227,7 @@ def _place(name: str) -> str:
     if ".." in parts:
         return "leads out of the archive"
     if parts[0] == FOLDER and len(parts) > 1:
-        return "is no Python module: only these are in code/"
+        return "is not a Python module; code/ contains only these"
     if len(parts) > 1:
         return "is in a folder"
     return "is not part of a submission"

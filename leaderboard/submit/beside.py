@@ -1,4 +1,4 @@
-"""A submission beside the results that a board has: what it would replace, contradict or copy."""
+"""Compare a submission with a board's results: what it would replace, contradict or copy. `check` calls it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bench.base.text import one_line
 from bench.leaderboard.submit.numbers import value_faults
-from bench.results.finding import question_of
+from bench.lookup.finding import question_of
 from bench.results.manifest import Manifest
 from bench.results.store import PER_QUERY, RUN, StoredResult
 
@@ -16,27 +16,27 @@ _digests: dict[str, bytes] = {}
 
 
 def board_faults(result: StoredResult, board: Sequence[StoredResult]) -> list[str]:
-    """Why a board refuses a result, whatever else holds: it has the same id with other numbers, or another ranking.
+    """Why a board refuses a result in any case: one with the same id has other numbers or another ranking.
 
     Args:
         result: the submission, with its tables.
-        board: the results that the board has.
+        board: the board's results.
 
     Raises:
         ResultError: a result of the board is damaged.
     """
     same = [item for item in board if item.manifest.result_id == result.manifest.result_id]
     return [
-        f"the board has {item.manifest.result_id} with other answers: {difference} Results of one id have the same."
+        f"the board has {item.manifest.result_id} with other answers: {difference} Results with one id must agree."
         for item in same
         if (difference := _difference(result, item))
     ]
 
 
 def _difference(one: StoredResult, other: StoredResult) -> str:
-    """The first value or ranking that two results of one id do not share, in words; empty if they are the same."""
+    """The first difference between two results with one id, in words; empty if there is none."""
     tables = one.per_query, other.per_query
-    # Scores differ in their last digits, and so may what is tied.
+    # Last digits of scores may differ, and so may ties.
     names = [name for name in tables[0].column_names if name in tables[1].column_names and "tied" not in name]
     mine, theirs = (table.select(names) for table in tables)
     if faults := value_faults(mine, theirs, PER_QUERY, "there"):
@@ -47,7 +47,7 @@ def _difference(one: StoredResult, other: StoredResult) -> str:
 
 
 def board_notes(result: StoredResult, board: Sequence[StoredResult]) -> list[str]:
-    """What a reader must know of a result beside those of a board: whose ranking it has."""
+    """A note about a result beside those of a board: whose ranking it has."""
     manifest, notes = result.manifest, []
     if alike := [item for item in board if _asks_the_same(item.manifest, manifest) and _has_ranking_of(result, item)]:
         source = min(alike, key=lambda item: item.manifest.environment.created)
@@ -59,7 +59,7 @@ def board_notes(result: StoredResult, board: Sequence[StoredResult]) -> list[str
 
 
 def _asks_the_same(one: Manifest, other: Manifest) -> bool:
-    """Whether two results of different ids are on the same queries, and cut alike."""
+    """Whether two results with different ids answer the same queries with the same cut."""
     asked, others = (
         (item.dataset.content_hash, item.dataset.split, item.dataset.limit, item.method.cut) for item in (one, other)
     )
@@ -67,14 +67,14 @@ def _asks_the_same(one: Manifest, other: Manifest) -> bool:
 
 
 def _has_ranking_of(one: StoredResult, other: StoredResult) -> bool | None:
-    """Whether two results have the same tools in the same order; None where the ranking of one is not there."""
+    """Whether two results have the same tools in the same order; None if one has no ranking."""
     if one.manifest.files[RUN] == other.manifest.files[RUN]:
         return True
     return _digest(one) == _digest(other) if "run" in vars(one) and other.has_run else None
 
 
 def _digest(item: StoredResult) -> bytes:
-    """sha256 of the tools of all queries, in order; scores and the form of the file take no part."""
+    """sha256 of the tools of all queries, in order; scores and file format do not count."""
     file = item.manifest.files[RUN]
     if file not in _digests:
         texts = ("\0".join(item.run[name].to_pylist()) for name in ("query_id", "tool_id"))
@@ -83,7 +83,7 @@ def _digest(item: StoredResult) -> bytes:
 
 
 def replaced(manifest: Manifest, board: Sequence[StoredResult]) -> list[str]:
-    """Ids of the results of a board whose place a result would take: other answers to the same question."""
+    """Ids of the board's results that a result would replace: other answers to the same question."""
     question = question_of(manifest)
     others = [item.manifest for item in board if question_of(item.manifest) == question]
     return sorted(other.result_id for other in others if other.result_id != manifest.result_id)

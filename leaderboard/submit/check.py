@@ -1,8 +1,8 @@
-"""Verifying a submission by re-scoring its ranking on this machine's data.
+"""Verify a submission by re-scoring its ranking on this machine's data. `bench submit check` calls it.
 
-What is shown: the files are whole; data, queries, tools and protocol are those of this bench; every mean, interval, tie
-band, count and per-query value follows from the ranking. Only a re-run (`rerun.py`) shows that the method named makes
-the ranking. What cannot be shown: how long it took, and what its scores were beyond the depth.
+Verified: the files are complete; data, queries, tools and protocol are those of this bench; every mean, interval, tie
+band, count and per-query value follows from the ranking. Only a re-run (`rerun.py`) shows that the named method makes
+the ranking. Not verifiable: how long it took, and its scores beyond the depth.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from bench.leaderboard.submit.beside import board_faults, board_notes, replaced
 from bench.leaderboard.submit.code import is_code
 from bench.leaderboard.submit.numbers import in_memory, mean_faults, number_faults, wanted_metrics
 from bench.leaderboard.submit.origin import origin_faults
-from bench.leaderboard.submit.rerun import Rerun, Sound, rerun
+from bench.leaderboard.submit.rerun import CheckedAnswers, Rerun, rerun
 from bench.leaderboard.submit.sandbox import Limits
 from bench.leaderboard.submit.submission import SUBMISSION, Submission, parts_of
 from bench.leaderboard.submit.tables import (
@@ -46,11 +46,11 @@ from bench.leaderboard.submit.tables import (
     repeats_faults,
     run_faults,
 )
+from bench.lookup.consistency import contradictions
 from bench.metrics import parse_metrics
-from bench.results.commands import contradictions, settings_of
+from bench.results.commands import settings_of
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, Metrics, seal_fault
-from bench.results.settings import RunSettings
 from bench.results.store import (
     MANIFEST,
     METRICS,
@@ -69,11 +69,11 @@ Outcome = Literal["accepted", "refused", "unreadable", "unavailable"]
 Load = Callable[[str], Dataset]
 
 _LONGEST_SPEC = 2000
-#: 1 where the first tools of every query are its gold.
+#: 1 if the first tools of every query are its gold.
 _PERFECT = "recall@gold"
 _LONGEST_INTEGER = 18
 _VERSION = 1
-#: Of `submission.json`: with code it is 2.
+#: Version of `submission.json`; with code it is 2.
 _VERSIONS = {SUBMISSION: (1, 2)}
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _RESULT_ID = re.compile(r"[0-9a-f]{12}")
@@ -82,18 +82,18 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True)
 class CheckedSubmission:
-    """What became of one submission.
+    """The outcome of one submission.
 
     Attributes:
         place: the archive or the folder.
-        outcome: `accepted`; `refused` (it was read, and is wrong); `unreadable`; `unavailable` (its data is not here).
-        reasons: one sentence each; none for an accepted one.
-        result_id, label: as the manifest has them (untrusted), where it could be read.
-        note: what a reader must know of it although it was accepted.
-        ranking: sha256 of its `run.parquet` and the cut, for an accepted one: a cut leaves the ranking as it is.
-        manifest: of an accepted one.
-        rerun: what running its method again has shown, where that was asked for and all else was accepted. If it
-            differs the submission is refused, and if it could not run it is `unavailable`.
+        outcome: `accepted`; `refused` (it is wrong); `unreadable`; `unavailable` (its data is not here).
+        reasons: one sentence each; empty if it was accepted.
+        result_id, label: from the manifest (untrusted), if it could be read.
+        note: what readers should know although it was accepted.
+        ranking: sha256 of its `run.parquet` and the cut, if it was accepted: a cut does not change the ranking.
+        manifest: set if it was accepted.
+        rerun: the outcome of running its method again, if requested and everything else was accepted. If it
+            differs, the submission is refused; if it could not run, it is `unavailable`.
     """
 
     place: Path
@@ -108,7 +108,7 @@ class CheckedSubmission:
 
     @property
     def created(self) -> str:
-        """When it was made, as its manifest says; empty if it was not accepted."""
+        """When it was made, according to its manifest; empty if it was not accepted."""
         return "" if self.manifest is None else self.manifest.environment.created
 
 
@@ -119,20 +119,20 @@ def check_members(
     limits: Limits | None = None,
     board: Sequence[StoredResult] = (),
 ) -> CheckedSubmission:
-    """Check a submission by the bytes of its files; nothing in them is believed.
+    """Check a submission from the bytes of its files; none of their claims is trusted.
 
     Args:
-        place: where they come from, for the verdict.
-        members: name -> bytes: the files of a result, and where they were in an archive, `submission.json` and the
-            files of code. Without `run.parquet` nothing is scored again, and a note says so: then means and intervals
-            must follow from the per-query values.
-        load: gives the dataset of a spec, from the registry.
-        limits: run the method again in the sandbox, under these; None runs nothing of the submission, nor of a result
-            that the board has file by file.
-        board: the results of the board that it is submitted to.
+        place: the archive or the folder, for the verdict.
+        members: name -> bytes: the files of a result and, from an archive, `submission.json` and the files of code.
+            Without `run.parquet` nothing is scored again, and a note says so: then means and intervals must follow from
+            the per-query values.
+        load: returns the dataset of a spec, from the registry.
+        limits: run the method again in the sandbox, under these; with None, no submitted code runs. Results that
+            the board has file by file are not run either.
+        board: the results of the board it is submitted to.
 
     Raises:
-        UnavailableError: it is to be run again, and there is no sandbox here.
+        UnavailableError: a re-run was requested, and there is no sandbox here.
         ResultError: a result of the board is damaged.
     """
     faults: list[str] = []
@@ -147,7 +147,7 @@ def check_members(
     about = (manifest.result_id, f"{manifest.method.spec}{cut} @ {manifest.dataset.spec}")
     faults += _hash_faults(manifest, metrics, packed, members)
     faults += _method_faults(manifest)
-    sound: Sound | None = None
+    sound: CheckedAnswers | None = None
     try:
         wrong, sound = _content_faults(manifest, metrics, members, load)
         faults += wrong
@@ -163,7 +163,7 @@ def check_members(
     assert sound is not None
     notes = list(sound.notes)
     if RUN not in members:
-        notes.append(f"it has no {RUN}, so its per-query values were not made again")
+        notes.append(f"it has no {RUN}, so its per-query values were not recomputed")
     perfect = metrics.metrics.get(_PERFECT)
     if perfect and perfect.mean == 1 and not manifest.method.oracle:
         notes.append("it answers every query with exactly its gold, but is not marked as an oracle")
@@ -177,15 +177,17 @@ def check_members(
         verdict = dataclasses.replace(verdict, rerun=again)
         if again.verdict != "made again":
             outcome = "refused" if again.verdict == "differs" else "unavailable"
-            reason = again.reason if outcome == "refused" else f"the method could not run again: {again.reason}"
+            reason = again.reason if outcome == "refused" else f"the method could not be run again: {again.reason}"
             return dataclasses.replace(verdict, outcome=outcome, reasons=(reason,))
     others = replaced(manifest, board)
     if others and limits is not None:
-        notes.append(f"it would replace {', '.join(others)} of the board, and its method gave the same answers again")
+        notes.append(
+            f"it would replace {', '.join(others)} on the board, and a re-run of its method gave the same answers"
+        )
     elif others:
         reason = (
-            f"the board has {verdict.label} already, as {', '.join(others)}, which this would replace; check it with "
-            "--rerun, or submit the system under a name of its own."
+            f"the board already has {verdict.label}, as {', '.join(others)}, which this would replace; check it with "
+            "--rerun, or submit the system under another name."
         )
         return CheckedSubmission(place, "refused", (reason,), *about)
     if board:
@@ -194,10 +196,10 @@ def check_members(
 
 
 def _parse_member(members: Mapping[str, bytes], name: str, model: type[M], faults: list[str]) -> M | None:
-    """A JSON member as its model; what is wrong goes to `faults`."""
+    """Parse a JSON member; errors are added to `faults`."""
     try:
         raw = strict_json.loads(members[name].decode("utf-8"), parse_int=_integer)
-        json.dumps(raw, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+        json.dumps(raw, ensure_ascii=False).encode()  # half of a surrogate pair is not text
     except (ValueError, RecursionError) as error:
         faults.append(f"{name} is not a JSON file ({quote(str(error), 120)}).")
         return None
@@ -207,7 +209,7 @@ def _parse_member(members: Mapping[str, bytes], name: str, model: type[M], fault
         faults.append(f"{name} has the schema version {shown}; this bench reads {' and '.join(map(str, versions))}.")
         return None
     try:
-        # Strictly: others that read the file do not take "5" for 5.
+        # Strictly, because other readers of the file do not take "5" for 5.
         return model.model_validate(raw, strict=True)
     except ValidationError as error:
         for fault in record_faults(error)[:10]:
@@ -230,26 +232,26 @@ def _hash_faults(
     expected = {name: digests.get(name, manifest.files.get(name)) for name in parts if name != MANIFEST}
     faults = [f"it lacks {name}, which a result has." for name in parts if name not in members and name != RUN]
     if manifest.repeats == 1 and REPEATS in members:
-        faults.append(f"it has {REPEATS}, and by its manifest no repeats.")
+        faults.append(f"it has {REPEATS}, but its manifest has no repeats.")
     if not fits_repeats(manifest.repeats, metrics):
         faults.append(f"{METRICS} does not describe the {manifest.repeats} repeats of the manifest.")
     faults += [
-        f"{name} is not the file that was made: its sha256 is not the one in {MANIFEST}."
+        f"{name} was changed: its sha256 is not the one in {MANIFEST}."
         for name, digest in expected.items()
         if manifest.files.get(name) != digest
     ]
     if RUN not in digests and not _SHA256.fullmatch(manifest.files.get(RUN, "")):
-        faults.append(f"{MANIFEST} has no sha256 of {RUN}, to which the file could be held where it is.")
+        faults.append(f"{MANIFEST} has no sha256 of {RUN}, so the file cannot be verified.")
     if extra := sorted(manifest.files.keys() - expected.keys()):
-        faults.append(f"{MANIFEST} names the file {quote(extra[0])}, which no result has.")
+        faults.append(f"{MANIFEST} names the file {quote(extra[0])}, which is not part of a result.")
     if metrics.result_id != manifest.result_id:
-        faults.append(f"{METRICS} is of another result ({quote(metrics.result_id)}).")
+        faults.append(f"{METRICS} belongs to another result ({quote(metrics.result_id)}).")
     if not _RESULT_ID.fullmatch(manifest.result_id):
         faults.append(f"the result id {quote(manifest.result_id)} is not twelve hexadecimal digits.")
     if packed is None:
         return faults
     faults += [
-        f"{name} is not the file that was packed: its sha256 is not the one in {SUBMISSION}."
+        f"{name} was changed after packing: its sha256 is not the one in {SUBMISSION}."
         for name in digests
         if packed.files.get(name) != digests[name]
     ]
@@ -266,7 +268,7 @@ def _hash_faults(
         "method": manifest.method.spec,
     }
     faults += [
-        f"{SUBMISSION} and {MANIFEST} have another {name.replace('_', ' ')}."
+        f"{SUBMISSION} and {MANIFEST} disagree on the {name.replace('_', ' ')}."
         for name, value in same.items()
         if getattr(packed, name) != value
     ]
@@ -274,14 +276,14 @@ def _hash_faults(
 
 
 def _method_faults(manifest: Manifest) -> list[str]:
-    """What the manifest says of the method, as far as it can be looked at without running anything of it."""
+    """Check what the manifest says about the method, as far as possible without running any of its code."""
     method = manifest.method
     faults = [f"the manifest contradicts itself: {quote(text, 500)[1:-1]}." for text in contradictions(manifest)]
-    # They are on every page and in every terminal.
+    # These texts are shown on every page and in every terminal.
     shown = [method.spec, method.full_spec, method.run_file or "", method.cut or ""]
     shown += [text for mark in manifest.marks for text in (mark.text, mark.why)]
     faults += [
-        f"the manifest says {quote(text)} of the method: too long, or with control characters."
+        f"the manifest says {quote(text)} about the method: too long, or with control characters."
         for text in shown
         if len(text) > _LONGEST_SPEC or one_line(text) != " ".join(text.split())
     ]
@@ -299,7 +301,7 @@ def _method_faults(manifest: Manifest) -> list[str]:
         unknown = method.oracle or method.needs_llm or method.cut or manifest.repeats > 1
         if unknown or not method.run_file.endswith(f" sha256:{method.hash}"):
             faults.append(
-                "the manifest makes claims about a scored run file that cannot be known, or its hash differs."
+                "the manifest claims facts about a scored run file that cannot be known, or its hash differs."
             )
         return faults
     try:
@@ -307,7 +309,7 @@ def _method_faults(manifest: Manifest) -> list[str]:
     except UsageError:
         return [*faults, f"the method {quote(method.spec)} in the manifest is not a spec in canonical form."]
     if specs[0].name != specs[1].name:
-        faults.append("the manifest has two names of the method.")
+        faults.append("the manifest has two names for the method.")
     return faults
 
 
@@ -322,16 +324,16 @@ def _spec(text: str) -> Spec:
 
 def _content_faults(
     manifest: Manifest, metrics: Metrics, members: Mapping[str, bytes], load: Load
-) -> tuple[list[str], Sound | None]:
-    """Protocol, data, rows and numbers; what builds on something that is wrong is not looked at.
+) -> tuple[list[str], CheckedAnswers | None]:
+    """Check protocol, data, rows and numbers; stop at the first step with faults.
 
     Returns:
-        The faults; without any also what was submitted, and its data.
+        The faults and, if there are none, the answers and their data.
     """
     if not fits_repeats(manifest.repeats, metrics) or (manifest.repeats > 1 and REPEATS not in members):
         return [], None
     if manifest.protocol not in CURRENT_VERSIONS:
-        return [f"it follows the protocol {quote(manifest.protocol)}, and this bench {PROTOCOL_VERSION}."], None
+        return [f"it follows the protocol {quote(manifest.protocol)}, but this bench {PROTOCOL_VERSION}."], None
     data = manifest.dataset
     try:
         _spec(data.spec)
@@ -350,16 +352,19 @@ def _content_faults(
             f"{version_for(dataset.gold)}."
         ], None
     if data.template not in TEMPLATES:
-        return [f"its tool text is a template of its own; a submission uses one of {', '.join(TEMPLATES)}."], None
+        return [f"its tool text is a custom template; a submission uses one of {', '.join(TEMPLATES)}."], None
     faults = []
     try:
-        if data.limit is not None and data.limit < 1:
-            raise UsageError(f"the limit of {data.limit} queries leaves none.")
-        asked, depth = settings_of(manifest), max(1, manifest.depth)
+        asked = settings_of(manifest)
         parse_metrics(asked.metrics)
-        settings = RunSettings(split=data.split, limit=data.limit, template=data.template, depth=depth)
-        settings = dataclasses.replace(settings, cut=asked.cut, cut_at=asked.cut_at, repeats=manifest.repeats)
-        plan = Plan(Spec.of(data.spec), Spec.of("m"), **vars(settings))
+        settings = asked.non_defaults() | {
+            "split": data.split,
+            "limit": data.limit,
+            "template": data.template,
+            "depth": manifest.depth,
+            "repeats": manifest.repeats,
+        }
+        plan = Plan(Spec.of(data.spec), Spec.of("m"), **settings)
         rows = plan.rows(dataset)
         plan = plan.normal(dataset)
     except UsageError as error:
@@ -370,15 +375,13 @@ def _content_faults(
     expected = dataset_identity(plan, dataset, rows, 0 if manifest.method.run_file is not None else len(past))
     for name, value in expected:
         if name == "repeated_gold" and data.repeated_gold is None:
-            # Older versions did not record it, and boards say that it is not known.
+            # Older versions did not record it, and boards show it as unknown.
             continue
         if getattr(data, name) != value:
             faults.append(
                 f"the manifest has {name.replace('_', ' ')} {quote(str(getattr(data, name)))}, and it is "
                 f"{quote(str(value))}."
             )
-    if manifest.depth < 1:
-        faults.append(f"the depth {manifest.depth} in the manifest is invalid.")
     if faults:
         return faults, None
     library = len(dataset.tools)
@@ -415,6 +418,6 @@ def _content_faults(
     else:
         run = plain_table(run, run_schema)
         faults += number_faults(manifest, metrics, run, per_query, repeats, evaluated, wanted)
-    return faults, None if faults else Sound(
+    return faults, None if faults else CheckedAnswers(
         dataset, plan, in_memory(manifest, metrics, per_query, repeats, run), notes
     )

@@ -1,4 +1,4 @@
-"""Locating submissions: an archive, the folder of a result, or a results folder."""
+"""Find submissions under a path: an archive, the folder of a result, or a folder of results. `command` calls it."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def check_place(
 ) -> Iterator[CheckedSubmission]:
     """Check a path and, if it is a folder of results, everything below it.
 
-    Two with the same result id cannot both be accepted: the later one, by path, is refused. Of two with the same
-    ranking, the later one has a note.
+    Of two submissions with the same result id, the later one by path is refused. Of two with the same ranking, the
+    later one gets a note.
 
     Args:
         path: an archive or a folder.
-        load: gives the dataset of a spec.
-        without_runs: whether folders may lack their ranking, so that only means are made again.
-        limits, board: as of `check_members`.
+        load: returns the dataset of a spec.
+        without_runs: whether folders may lack their ranking, so that only means are recomputed.
+        limits, board: as in `check_members`.
 
     Raises:
         UsageError: there is nothing to check.
-        UnavailableError: methods are to be run again, and there is no sandbox here.
+        UnavailableError: a re-run was requested, and there is no sandbox here.
         ResultError: a folder cannot be listed.
     """
     if not os.path.isdir(path):
@@ -62,7 +62,7 @@ def check_place(
         yield check_folder(path, load, None, without_runs, limits, board)
         return
     try:
-        # `results/apibank` is a part of a folder of results.
+        # `results/apibank` is part of a folder of results.
         part = any(os.path.lexists(item / MANIFEST) for item in path.iterdir())
         places = _inside(path) if part else _below(path)
     except OSError as error:
@@ -87,7 +87,7 @@ def check_place(
             if first is not place:
                 told = f"its ranking is byte for byte that of {first}"
                 if verdict.created < made:
-                    told += ", which is newer, so that this one is its source"
+                    told += ", which is newer, so this one is the original"
                     rankings[verdict.ranking] = place, verdict.created
                 verdict = dataclasses.replace(verdict, note="; ".join(filter(None, (verdict.note, told))))
         yield verdict
@@ -105,7 +105,7 @@ def _below(results: Path) -> list[Path]:
 
 
 def _inside(folder: Path) -> list[Path]:
-    """Folders, archives and links in the folder of a dataset, sorted; hidden ones are those being written."""
+    """Folders, archives and links in a dataset's folder, sorted; hidden ones are still being written."""
     items = (item for item in sorted(folder.iterdir()) if not item.name.startswith("."))
     return [item for item in items if item.is_symlink() or item.is_dir() or _archive(item)]
 
@@ -124,7 +124,7 @@ def check_archive(
         return CheckedSubmission(path, "unreadable", (str(error),))
     if not members:
         return CheckedSubmission(path, "refused", tuple(faults))
-    # Of an archive whose form is wrong, nothing is run.
+    # An archive with a wrong form is not run.
     return _with_faults(check_members(path, members, load, None if faults else limits, board), faults)
 
 
@@ -146,7 +146,7 @@ def check_folder(
         return CheckedSubmission(folder, "refused", ("it is a link, not a folder.",))
     try:
         absent = {RUN} if without_run and not os.path.lexists(folder / RUN) else set()
-        # The manifest says whether there must be one with repeats.
+        # The manifest says whether there must be a file of repeats.
         absent |= set() if os.path.lexists(folder / REPEATS) else {REPEATS}
         members = {name: read_bytes(folder / name, LARGEST[name]) for name in _FILES if name not in absent}
         there = sorted(item.name for item in folder.iterdir())

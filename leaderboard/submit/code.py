@@ -1,7 +1,7 @@
 """The source files of a plug-in method in a submission: which files, under which names.
 
-They are members of the archive, `code/mymethod.py` or `code/mypackage/ranker.py`, so that their names are names of
-modules below the folder `code`. They are read as bytes; only a re-run in the sandbox imports them.
+They are members of the archive, `code/mymethod.py` or `code/mypackage/ranker.py`, so their names are names of modules
+below the folder `code`. They are read as bytes; only a re-run in the sandbox imports them. `command` packs them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bench.base.spec import Spec, Value
 
 FOLDER = "code"
 MOST_FILES = 200
-#: Bytes of one file, and of all files together.
+#: Maximum bytes of one file, and of all files together.
 LARGEST_FILE = 1 << 20
 LARGEST_CODE = 4 << 20
 _LONGEST_NAME = 200
@@ -26,7 +26,7 @@ _NAME = re.compile(rf"{FOLDER}/(?:{_PART}/)*{_PART}\.py")
 
 
 def is_code(name: str) -> bool:
-    """Whether a member's name is that of a source file: Python modules in folders of plain names, and nothing else."""
+    """Whether a member's name is that of a source file: a Python module in folders with plain names."""
     return len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) is not None
 
 
@@ -44,7 +44,7 @@ def names(spec: Spec) -> Iterator[str]:
 
 
 def values(spec: Spec) -> Iterator[Value]:
-    """Every value in a spec, to the last."""
+    """Every value in a spec, nested ones included."""
     pending: list[Value] = [value for _, value in spec.arguments]
     while pending:
         value = pending.pop()
@@ -59,7 +59,7 @@ def source_files(place: Path, spec: Spec) -> dict[str, bytes]:
     """The source files of the plug-in that a spec names, as members of an archive.
 
     Args:
-        place: a module's file; the folder of a package that the spec names; or a folder in which its modules lie.
+        place: a module's file, the folder of the package that the spec names, or a folder that contains its modules.
         spec: of the method.
 
     Raises:
@@ -70,13 +70,13 @@ def source_files(place: Path, spec: Spec) -> dict[str, bytes]:
     wanted = plugins(spec)
     if not wanted:
         raise UsageError(
-            f"{spec} is a registered method, which needs no --code: every bench of this version can run it again."
+            f"{spec} is a registered method, which needs no --code: any installation of this version can run it again."
         )
     files: dict[str, bytes] = {}
     try:
         for name, path in _modules(place, {name.partition(".")[0].partition(":")[0] for name in wanted}):
             if not is_code(name):
-                raise UsageError(f"{path} cannot be packed: its name is too long or not that of a Python module.")
+                raise UsageError(f"{path} cannot be packed: its name is too long or is not that of a Python module.")
             files[name] = read_regular(path)
             if len(files[name]) > LARGEST_FILE:
                 raise UsageError(f"{path} has more than {LARGEST_FILE} bytes, which is too large for a submission.")
@@ -95,7 +95,7 @@ def source_files(place: Path, spec: Spec) -> dict[str, bytes]:
 
 
 def _modules(place: Path, packages: set[str]) -> Iterator[tuple[str, Path]]:
-    """Member names and paths of the modules in a place; files and folders that no import can name are left out."""
+    """Member names and paths of the modules in a place; names that cannot be imported are left out."""
     if place.is_symlink():
         raise UsageError(f"{place} is a link; name the file or the folder itself.")
     if not place.is_dir():

@@ -25,13 +25,13 @@ from bench.leaderboard.submit.check import CheckedSubmission
 from bench.leaderboard.submit.check_path import archive_name, check_place
 from bench.leaderboard.submit.code import source_files
 from bench.leaderboard.submit.sandbox import Limits, check_sandbox
+from bench.lookup.finding import find_result
 from bench.registry import load_dataset
-from bench.results.finding import find_result
 from bench.results.store import StoredResult, find_results
 from bench.show.numbers import several
 from bench.show.numbers import size as octets
 
-#: Datasets that are kept in memory while a folder is checked: its results lie side by side by dataset.
+#: Maximum datasets in memory while a folder is checked; results are sorted by dataset.
 _KEPT = 2
 
 
@@ -66,7 +66,7 @@ def pack(name: str, out: Path | None, code: Path | None, results: Path, as_json:
     data = packed(result, files)
     path = out or Path(archive_name(result.manifest))
     if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
-        # It would be replaced: /dev/stdout by a file of that name.
+        # The file would be replaced, even /dev/stdout.
         raise StorageError(f"cannot write {path}: it is a folder, link or device; choose another --out.")
     with replacing(path) as temporary:
         temporary.write_bytes(data)
@@ -101,7 +101,7 @@ def pack(name: str, out: Path | None, code: Path | None, results: Path, as_json:
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     default=None,
     metavar="FOLDER",
-    help="The board's results: refuse what would replace one of them and was not made again by --rerun.",
+    help="The board's results: refuse a submission that would replace one unless --rerun reproduced it.",
 )
 def check(
     path: Path,
@@ -121,7 +121,7 @@ def check(
     is `made again`, `differs` or `could not run`.
     """
     if timeout is not None and not rerun:
-        raise UsageError("--timeout is for --rerun, which is not given.")
+        raise UsageError("--timeout needs --rerun.")
     limits = None
     if rerun:
         check_sandbox()
@@ -134,9 +134,9 @@ def check(
 
     known = [] if board is None else _read_board(board)
     if board is None:
-        say("not checked, as there is no --board: whether a board has these results, their ids or their rankings")
+        say("not checked (needs --board): whether a board has these results, their ids or their rankings")
     if not rerun:
-        say("not checked, as there is no --rerun: whether the methods that are named make these rankings")
+        say("not checked (needs --rerun): whether the named methods make these rankings")
     verdicts = []
     for verdict in check_place(path, load, without_runs, limits, known):
         verdicts.append(verdict)
@@ -151,14 +151,14 @@ def check(
 
 
 def _read_board(folder: Path) -> list[StoredResult]:
-    """The results of a board; raises `ResultError` where one is damaged, as another could take its place then."""
+    """The board's results. Raises `ResultError` if one is damaged, because a submission could then replace it."""
     known = []
     for item in find_results(folder):
         if isinstance(item, ResultError):
             raise item
         known.append(item)
     if not known:
-        raise UsageError(f"{folder} has no results to hold a submission against; --board is a folder of results.")
+        raise UsageError(f"{folder} has no results to compare a submission with; --board is a folder of results.")
     return known
 
 
@@ -186,20 +186,20 @@ def _json(verdict: CheckedSubmission) -> dict[str, Any]:
         "note": verdict.note,
         "rerun": None if verdict.rerun is None else dataclasses.asdict(verdict.rerun),
     }
-    # Lone halves of surrogate pairs in a file's name cannot be printed.
+    # Unpaired surrogates in a file name cannot be printed.
     safe: dict[str, Any] = json.loads(json.dumps(fields).encode("ascii"))
     return safe
 
 
 def _error(verdicts: list[CheckedSubmission]) -> BenchError | None:
-    """What the exit code comes from: one that is refused weighs more than one that could not be read."""
+    """The outcome that sets the exit code: a refused submission outweighs an unreadable one."""
     wrong = [verdict for verdict in verdicts if verdict.outcome != "accepted"]
     if not wrong:
         return None
     outcomes = {verdict.outcome for verdict in wrong}
     what = "the submission is" if len(verdicts) == 1 else f"{len(wrong)} of {len(verdicts)} submissions are"
     if outcomes == {"unavailable"} and any(verdict.rerun for verdict in wrong):
-        return UnavailableError(f"{what} not verified: a method could not run again; the reasons are above.")
+        return UnavailableError(f"{what} not verified: a method could not be run again; the reasons are above.")
     if outcomes == {"unavailable"}:
         return UnavailableError(f"{what} not checked: the dataset is not available.")
     if outcomes == {"unreadable"}:

@@ -1,9 +1,9 @@
-"""What a re-run is handed, as files, and what it hands back, as bytes.
+"""The input of a re-run, as files, and its reply, as bytes. `rerun` writes and reads them outside the sandbox, `inside`
+within.
 
-The folder that is handed over holds the views of a method (the library, past queries with their gold, the texts of the
-queries that are asked) and what to do with them. Nothing in it is gold of an evaluated query, and no file has an id of
-a query. What comes back is a line of JSON and plain arrays of a known length: reading it decodes no file format and
-makes no object that the other side chooses.
+The folder holds what a method sees (the library, past queries with their gold, the texts of the queries to answer)
+and a request. It contains no gold of an evaluated query and no query ids. The reply is a line of JSON and plain arrays
+of known lengths: reading it decodes no file format and makes no object that the other side chooses.
 """
 
 from __future__ import annotations
@@ -23,43 +23,36 @@ from bench.base.records import StrictRecord
 from bench.data.arrowtables import SCHEMAS, arrow_tables, rows_from
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
-from bench.data.template import Template
 from bench.interface import History, Library, Queries, Ranking, ToolSets
 from bench.interface.ranking import validate, validate_sets
-from bench.results.settings import CutKind
+from bench.results.settings import RunSettings, TemplateText
 
 _REQUEST = "request.json"
 _TOOLS, _EDGES, _HISTORY, _QUERIES = "tools.parquet", "edges.parquet", "history.parquet", "queries.parquet"
-#: What is said before the first line of a method's code runs.
+#: Sent before the first line of a method's code runs.
 BEGUN = b"begun\n"
 _LONGEST_HEADER = 1 << 16
-#: Characters of an error that are handed back.
+#: Maximum characters of an error in a reply.
 LONGEST_ERROR = 2000
 
 
-class SandboxRequest(StrictRecord):
-    """Which method to run, and how deep.
+class SandboxRequest(StrictRecord, RunSettings):
+    """Which method to run, and by which settings.
 
     Attributes:
         method: its full spec.
-        label: its spec, as it is shown.
-        template: the text of a tool.
-        depth: the most tools a query gets.
-        cut: how sets are cut from its rankings.
-        cut_at: where; None to learn it.
+        label: its spec in short form.
+        template: the template of tool texts; the sandbox knows no default of a dataset.
     """
 
     method: str
     label: str
-    template: Template
-    depth: int
-    cut: CutKind
-    cut_at: float | None = None
+    template: TemplateText
 
 
 @dataclass(frozen=True)
-class Given:
-    """All that a method is handed: the views, and the request."""
+class MethodInput:
+    """The whole input of a method: the views and the request."""
 
     request: SandboxRequest
     library: Library
@@ -67,8 +60,8 @@ class Given:
     queries: Queries
 
 
-def write_given(folder: Path, given: Given) -> None:
-    """Write the files of a folder that `read_given` reads."""
+def write_input(folder: Path, given: MethodInput) -> None:
+    """Write the files of a folder for `read_input`."""
     library, history = given.library, given.history
     tools = arrow_tables(library.tools, [], [])["tools"].append_column("text", arrow.strings(library.texts))
     edges = library.edges.astype(np.int32)
@@ -95,8 +88,8 @@ def write_given(folder: Path, given: Given) -> None:
     (folder / _REQUEST).write_text(given.request.model_dump_json(), "utf-8")
 
 
-def read_given(folder: Path) -> Given:
-    """Read the files that `write_given` wrote."""
+def read_input(folder: Path) -> MethodInput:
+    """Read the files that `write_input` wrote."""
     request = SandboxRequest.model_validate_json((folder / _REQUEST).read_bytes())
     tools, edges, past = (_table(folder / name) for name in (_TOOLS, _EDGES, _HISTORY))
     rows = {name: schema.empty_table() for name, schema in SCHEMAS.items()} | {"tools": tools.drop_columns(["text"])}
@@ -116,11 +109,13 @@ def read_given(folder: Path) -> Given:
     scope = None
     if "scope" in asked.column_names:
         scope = np.array(asked["scope"].to_pylist(), dtype=np.uint8).reshape(len(asked), -1)
-    return Given(request, library, history, Queries(tuple(asked["text"].to_pylist()), np.arange(len(asked)), scope))
+    return MethodInput(
+        request, library, history, Queries(tuple(asked["text"].to_pylist()), np.arange(len(asked)), scope)
+    )
 
 
 def _gold(past: pa.Table) -> Gold:
-    """The gold of past queries, with alternatives and forbidden tools if any query has some."""
+    """The gold of past queries, with alternatives and forbidden tools if any query has them."""
     grades = past["grade"].to_pylist()
     plain = Gold.of(
         dict(zip(tools, row_grades, strict=True))
@@ -141,12 +136,12 @@ def _table(path: Path) -> pa.Table:
 
 @dataclass(frozen=True)
 class SandboxReply:
-    """What the method answered.
+    """The method's answer.
 
     Attributes:
-        ranking: of the queries, in the order in which they were handed over.
-        sets: recommended sets, where the method or a cut gives them.
-        method_hash: the method's, as the sandbox computed it.
+        ranking: of the queries, in the order of the input.
+        sets: recommended sets, if the method or a cut returns them.
+        method_hash: the method's hash as computed in the sandbox.
     """
 
     ranking: Ranking
@@ -155,18 +150,18 @@ class SandboxReply:
 
 
 class RefusedReply(Exception):
-    """The other side says that it could not answer, or what it says is not in the form of a reply."""
+    """The reply reports an error or does not have the form of a reply."""
 
 
 class _Header(StrictRecord):
-    """The line before the arrays.
+    """The first line of a reply, before the arrays.
 
     Attributes:
-        error: why there is no answer; the arrays are missing then.
+        error: why there is no answer; then the arrays are missing.
         method_hash: see `Reply`.
-        width: tools in the longest ranking.
+        width: number of tools in the longest ranking.
         scored: whether there are scores.
-        recommended: tools in all sets; None without sets.
+        recommended: number of tools in all sets; None without sets.
     """
 
     error: str | None = None
@@ -177,7 +172,7 @@ class _Header(StrictRecord):
 
 
 def error_bytes(error: str) -> bytes:
-    """A reply that only says why there is no answer."""
+    """A reply that only reports an error."""
     kept = error[:LONGEST_ERROR].encode("utf-8", "replace").decode()
     return _Header(error=kept).model_dump_json().encode() + b"\n"
 
@@ -202,20 +197,20 @@ def reply_bytes(reply: SandboxReply) -> bytes:
 
 
 def longest_reply(queries: int, library: int, depth: int, most_recommended: int) -> int:
-    """Bytes that a reply may have at most."""
+    """Maximum bytes of a reply."""
     cells = queries * min(depth, library)
     return len(BEGUN) + _LONGEST_HEADER + cells * 12 + queries + (queries + 1) * 8 + most_recommended * 4
 
 
 def read_reply(data: bytes, queries: int, library: int, depth: int) -> SandboxReply:
-    """The reply in untrusted bytes, checked by the rules that hold for every method.
+    """Decode a reply from untrusted bytes and check it by the rules for every method.
 
     Args:
         data: without `BEGUN`.
-        queries, library, depth: how many queries were asked, tools there are, and tools a query may get.
+        queries, library, depth: number of queries, number of tools, and maximum tools per query.
 
     Raises:
-        RefusedReply: it reports an error, or has another form or length.
+        RefusedReply: it reports an error or has another form or length.
         Violation: its rankings or sets break the protocol.
     """
     line, end, rest = data[:_LONGEST_HEADER].partition(b"\n")

@@ -1,10 +1,10 @@
-"""The inside of the sandbox: builds a method, calls it in the protocol's order, and hands its answer back.
+"""The process inside the sandbox: builds a method, calls it in the protocol's order, and sends its answer.
 
     python -m bench.leaderboard.submit.inside FOLDER BYTES SCRATCH
 
-FOLDER holds what is handed over (`handover.py`) and the submitted code, BYTES of memory may be reserved, SCRATCH bytes
-a file may have. The answer goes to standard output, which the method does not get: what it prints goes nowhere. All of
-bench is imported and the limits are set before the first line of the method's code runs.
+FOLDER holds the input (`handover.py`) and the submitted code, BYTES is the memory that may be reserved, SCRATCH the
+maximum bytes of a file. The answer goes to standard output, which the method cannot reach: what it prints is discarded.
+All of bench is imported and the limits are set before the first line of the method's code runs. `sandbox` starts it.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ from pathlib import Path
 from bench.base.config import config_context
 from bench.base.errors import BenchError, MethodError
 from bench.base.spec import parse
-from bench.evaluation.ask import ask_queries, check, prepare
+from bench.evaluation.ask import ask_queries, prepare
 from bench.evaluation.cut import Cut, learn_cut
+from bench.evaluation.method_errors import check
 from bench.interface.parts import is_oracle, needs_llm
 from bench.leaderboard.submit.code import FOLDER
-from bench.leaderboard.submit.handover import BEGUN, Given, SandboxReply, error_bytes, read_given, reply_bytes
+from bench.leaderboard.submit.handover import BEGUN, MethodInput, SandboxReply, error_bytes, read_input, reply_bytes
 from bench.registry import build_method
 from bench.results.ids import hashed_spec, method_hash
 
-#: Processes and threads of this user, as far as the system counts them for the sandbox; the parent counts as well.
+#: Maximum processes and threads of this user, as far as the system counts them for the sandbox, parent included.
 _TASKS = 4096
 _FILES = 256
 
 
 def main(folder: Path, memory: int, scratch: int) -> None:
-    """Answer, and end at once: nothing that the method has left behind runs on."""
+    """Send the answer and exit at once, so that nothing the method left behind keeps running."""
     channel = _channel()
-    given = read_given(folder)
+    given = read_input(folder)
     _limit(memory, scratch)
     _send(channel, BEGUN)
     try:
@@ -54,7 +55,7 @@ def main(folder: Path, memory: int, scratch: int) -> None:
 
 
 def _channel() -> int:
-    """Standard output under another number; the three standard streams lead nowhere from here on."""
+    """Duplicate standard output; from here on the three standard streams lead nowhere."""
     channel = os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
@@ -72,7 +73,7 @@ def _limit(memory: int, scratch: int) -> None:
         resource.RLIMIT_CORE: 0,
     }
     for kind, most in limits.items():
-        # A stricter limit of the user's own stays.
+        # Keep a stricter limit of the user.
         with suppress(ValueError, OSError):
             resource.setrlimit(kind, (most, most))
 
@@ -83,11 +84,11 @@ def _send(channel: int, data: bytes) -> None:
         left = left[os.write(channel, left) :]
 
 
-def answer(given: Given) -> SandboxReply:
+def answer(given: MethodInput) -> SandboxReply:
     """Build, fit, index and rank, in the order of `bench.evaluation.runner`.
 
     Raises:
-        BenchError: the method cannot be built, needs what is not there, fails, or breaks the protocol.
+        BenchError: the method cannot be built, lacks something it needs, fails, or breaks the protocol.
     """
     request, library, history = given.request, given.library, given.history
     spec = parse(request.method)

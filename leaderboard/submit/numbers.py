@@ -1,4 +1,4 @@
-"""Re-scoring a submission's ranking, and reporting every number that differs."""
+"""Re-score a submission's ranking and report every number that differs. `check` calls it."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ import pyarrow.compute as pc
 from bench.base.errors import ResultError, UsageError
 from bench.evaluation.lenient import alternative_counts, lenient_gold
 from bench.evaluation.rescore import repeated_answers, repeated_values, score_values
-from bench.evaluation.scoring import score, scoring_code
+from bench.evaluation.scoring import score
 from bench.leaderboard.submit.archive import quote
 from bench.leaderboard.submit.tables import MOST_CELLS, EvaluatedQueries
 from bench.metrics import FURTHER_METRICS, Metric, parse_metric
-from bench.results.code_versions import lenient_hash
-from bench.results.comparability import current_code, has_same_code
-from bench.results.intervals import check_counts, check_values
+from bench.results.code_versions import lenient_hash, scoring_code
 from bench.results.manifest import Lenient, Manifest, Metrics, MetricValue, Repeats, Ties
+from bench.results.scoring_code import current_code, has_same_code
+from bench.results.stated import check_counts, check_values
 from bench.results.store import METRICS, PER_QUERY, REPEATS, REPEATS_SCHEMA, RUN, StoredResult
 from bench.stats.repeats import repeat_means
 
-#: Numbers that differ by less are the same: processors and versions of libraries round the last digits differently.
+#: Tolerance: processors and library versions round the last digits differently.
 TOLERANCE = 1e-9
-#: Token counts that older results do not have, and the one that does not follow from a ranking.
+#: Token counts that older results lack, and the one that does not follow from a ranking.
 _DEFINITIONS, _ANSWER = frozenset({"definitions", "definitions_top_5"}), "answer"
 _MOST_METRICS = 300
 _MOST_FAULTS = 200
 
 
 def wanted_metrics(metrics: Metrics) -> list[Metric]:
-    """The metrics of a result, all of which this bench must know.
+    """The metrics of a result; this bench must know all of them.
 
     Raises:
-        ResultError: it has one that is unknown or not in its canonical form, or too many.
+        ResultError: one is unknown or not in its canonical form, or there are too many.
     """
     if len(metrics.metrics) > _MOST_METRICS:
         raise ResultError(f"{METRICS} has {len(metrics.metrics)} metrics; {_MOST_METRICS} are allowed.")
@@ -62,13 +62,13 @@ def number_faults(
     evaluated: EvaluatedQueries,
     wanted: Sequence[Metric],
 ) -> list[str]:
-    """Every number of a submission that does not follow from its ranking; its rows are sound.
+    """Every number of a submission that does not follow from its ranking; its rows are valid.
 
     Args:
         manifest, metrics: as submitted.
-        run, per_query, repeats: with plain strings; repeats only if there are several.
+        run, per_query, repeats: tables with plain strings; repeats only if there are several.
         evaluated: data and queries.
-        wanted: the submission's metrics; the usual ones are computed as well.
+        wanted: the submission's metrics; the usual ones are computed too.
     """
     width = int(pc.max(run["rank"]).as_py() or 0)
     if manifest.repeats * len(evaluated.rows) * width > MOST_CELLS:
@@ -76,7 +76,7 @@ def number_faults(
         queries = f"{times}{len(evaluated.rows)} queries"
         return [f"{queries} with up to {width} tools exceed the limit of the check ({MOST_CELLS})."]
     if manifest.method.run_file is not None and manifest.depth != max(1, width):
-        return [f"the manifest has the depth {manifest.depth}, and the longest ranking {width} tools."]
+        return [f"the manifest has the depth {manifest.depth}, but the longest ranking has {width} tools."]
     rows, answers = repeated_answers(in_memory(manifest, metrics, per_query, repeats, run), evaluated.dataset)
     depth = None if manifest.method.run_file is not None else manifest.depth
     scored = score(manifest.result_id, evaluated.dataset, rows, answers, manifest.dataset.template, wanted, depth)
@@ -88,7 +88,7 @@ def number_faults(
         faults.append(f"{RUN} is not in the form in which bench writes its rankings.")
     faults += code_faults(manifest, metrics)
     if len(faults) > _MOST_FAULTS:
-        faults[_MOST_FAULTS:] = [f"and {len(faults) - _MOST_FAULTS} numbers more."]
+        faults[_MOST_FAULTS:] = [f"and {len(faults) - _MOST_FAULTS} more numbers."]
     return faults
 
 
@@ -99,9 +99,9 @@ def in_memory(
     repeats: pa.Table | None,
     run: pa.Table | None = None,
 ) -> StoredResult:
-    """A result of tables that were read under limits; no file is read for it."""
+    """A result made of tables that were read under limits; it reads no file."""
     stored = StoredResult(Path(), manifest, metrics)
-    # A cached property looks there first.
+    # A cached property is looked up here first.
     vars(stored).update(per_query=per_query, repeats=repeats)
     if run is not None:
         vars(stored).update(run=run)
@@ -109,9 +109,10 @@ def in_memory(
 
 
 def code_faults(manifest: Manifest, metrics: Metrics) -> list[str]:
-    """Whether the manifest names other scoring code than this bench's.
+    """Whether the manifest names other scoring code than that of this bench.
 
-    Also where the numbers are right: what it names decides which rows of a board compare with the newest one.
+    This counts even if the numbers are right: the code decides which rows of a board are comparable with the newest
+    one.
     """
     if has_same_code(manifest.scoring, scoring_code(metrics.metrics), metrics.metrics):
         return []
@@ -129,7 +130,7 @@ def mean_faults(
     evaluated: EvaluatedQueries,
     wanted: Sequence[Metric],
 ) -> list[str]:
-    """What does not follow from the data and the per-query values, where there is no ranking to score again."""
+    """Check what follows from the data and the per-query values, if there is no ranking to score again."""
     gold = evaluated.dataset.gold.take(evaluated.rows)
     faults = code_faults(manifest, metrics)
     if per_query["n_gold"].to_pylist() != gold.counts.tolist():
@@ -142,7 +143,7 @@ def mean_faults(
     if lacking:
         return [*faults, f"{PER_QUERY} lacks the values of {lacking[0]}."]
     if repeats is not None and {*repeats.column_names} != {"repeat", *per_query.column_names}:
-        return [*faults, f"{REPEATS} has not the columns of {PER_QUERY}."]
+        return [*faults, f"{REPEATS} does not have the columns of {PER_QUERY}."]
     if faults:
         return faults
     stored = in_memory(manifest, metrics, per_query, repeats)
@@ -171,7 +172,7 @@ def mean_faults(
 
 
 def _variation_faults(stored: Repeats | None, made: Repeats | None) -> list[str]:
-    """What is said of the variance within and between queries, and is another."""
+    """Differences in the variance within and between queries."""
     assert stored is not None
     assert made is not None
     faults = []
@@ -180,7 +181,7 @@ def _variation_faults(stored: Repeats | None, made: Repeats | None) -> list[str]
     for name, variation in stored.metrics.items():
         again = made.metrics.get(name)
         if again is None:
-            continue  # told of the metric itself
+            continue  # reported for the metric itself
         pairs = [*zip(variation.means, again.means, strict=True)]
         pairs += [
             (getattr(variation, field), getattr(again, field)) for field in ("within", "between", "error", "share")
@@ -207,7 +208,7 @@ def _metric_faults(stored: Metrics, made: Metrics) -> list[str]:
         if name not in made.metrics:
             faults.append(f"{METRICS} has the metric {quote(name)}, which its ranking cannot have.")
         else:
-            # One sentence is enough for expected values that were drawn before they were exact.
+            # One sentence is enough for expected values that were sampled by older versions.
             update = {"tie_expected": value.tie_expected} if older else {}
             faults += _fields(name, value, made.metrics[name].model_copy(update=update))
     if stored.lenient is not None and made.lenient is not None:
@@ -223,7 +224,7 @@ def _metric_faults(stored: Metrics, made: Metrics) -> list[str]:
 
 
 def _lenient_faults(stored: Lenient, made: Lenient) -> list[str]:
-    """What differs between lenient means and those computed again; older results have none."""
+    """Differences between lenient means and those computed again; older results have none."""
     if not _same_code("lenient", stored, made):
         return [f"{METRICS} has lenient means of other code than this bench's: `bench rescore` computes them again."]
     faults = [
@@ -241,12 +242,12 @@ def _lenient_faults(stored: Lenient, made: Lenient) -> list[str]:
 
 
 def _same_code(kind: Literal["lenient", "ties"], stored: Lenient | Ties, made: Lenient | Ties) -> bool:
-    """Whether two codes give the same numbers; what was not scored again keeps the code that it was stored with."""
+    """Whether two versions of code give the same numbers; what was not scored again keeps its code."""
     return current_code(kind, stored.code) == current_code(kind, made.code)
 
 
 def _fields(name: str, stored: MetricValue, made: MetricValue) -> list[str]:
-    """One sentence for a metric, with every field that is another."""
+    """One sentence for a metric, with every field that differs."""
     other = [
         f"{field} {_show(value)} (scored again {_show(getattr(made, field))})"
         for field, value in stored
@@ -266,12 +267,12 @@ def _show(value: float | None) -> str:
 
 
 def _may_lack(name: str) -> bool:
-    """Whether results of older versions lack a metric that is computed today; all have those of forbidden tools."""
+    """Whether results of older versions lack a metric that is now computed; all have those of forbidden tools."""
     return name in FURTHER_METRICS and not name.startswith("forbidden")
 
 
 def value_faults(stored: pa.Table, made: pa.Table, table: str, than: str = "scored again") -> list[str]:
-    """What differs between two tables of the same queries; `than` says what the other one is."""
+    """Differences between two tables of the same queries; `than` names the other one."""
     lacking = [name for name in made.column_names if name not in stored.column_names and not _may_lack(name)]
     faults = [f"{table} lacks the values of {name}." for name in lacking]
     ids = made["query_id"].to_pylist()

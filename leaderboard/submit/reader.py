@@ -1,19 +1,19 @@
-"""Reads one untrusted Parquet file in a separate process: Parquet on stdin, an Arrow stream on stdout.
+"""Read one untrusted Parquet file in a separate process: Parquet on stdin, an Arrow stream on stdout.
 
-A few hundred bytes of Parquet can expand to terabytes, in its directory or in spite of it, and a damaged file can bring
-its reader down. So this runs under limits of memory and time, imports nothing of bench, and writes nothing but what
-it has read: columns of strings stay coded by their dictionary, which is no larger than the file. Exit code 3, with
-a clause on standard error, says what is wrong.
+A few hundred bytes of Parquet can expand to terabytes, in its directory or elsewhere, and a damaged file can crash its
+reader. So this process runs under limits of memory and time, imports nothing of bench, and writes only what it has
+read: string columns stay dictionary-coded, so they are no larger than the file. On exit code 3, standard error says
+what is wrong. `reading` starts it.
 
     python reader.py ROWS CELLS BYTES COLUMN...
 
-ROWS and CELLS (of any one column) are the most that there may be, BYTES of memory the process may take, COLUMN are
-those of strings.
+ROWS and CELLS (of any one column) are maxima, BYTES is the memory that the process may take, COLUMN names the string
+columns.
 
     python reader.py
 
-Without arguments it forks a reader, as above, for each message at the socket that is its standard input: the arguments
-as JSON, with the files that are the reader's standard streams. It answers with the reader's exit code.
+Without arguments it forks a reader, as above, for each message on the socket that is its standard input: the arguments
+as JSON, with the files that become the reader's standard streams. It replies with the reader's exit code.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _limit(size: int) -> None:
         return
     limits = {resource.RLIMIT_AS: size, resource.RLIMIT_FSIZE: size, resource.RLIMIT_CPU: _SECONDS}
     for kind, most in (*limits.items(), (resource.RLIMIT_CORE, 0)):
-        # A stricter limit of the user's own stays.
+        # Keep a stricter limit of the user.
         with suppress(ValueError, OSError):
             resource.setrlimit(kind, (most, most))
 
@@ -52,7 +52,7 @@ def _refuse(what: str) -> NoReturn:
 
 
 def main(arguments: list[str]) -> None:
-    """Read, check, write."""
+    """Read, check and write."""
     rows, cells, size = map(int, arguments[:3])
     columns = arguments[3:]
     with open(0, "rb", closefd=False) as file:
@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> None:
     try:
         about = pq.ParquetFile(pa.BufferReader(data)).metadata
         if about.num_rows > rows:
-            _refuse(f"has {about.num_rows} rows, where {rows} are possible")
+            _refuse(f"has {about.num_rows} rows; at most {rows} are possible")
         if about.num_columns > _COLUMNS or about.num_columns * about.num_row_groups > _CHUNKS:
             _refuse(f"has {about.num_columns} columns in {about.num_row_groups} groups")
         for column in range(about.num_columns):
@@ -75,21 +75,21 @@ def main(arguments: list[str]) -> None:
                 _refuse(f"has a column of more than {_UNPACKED} bytes")
         schema = pq.ParquetFile(pa.BufferReader(data)).schema_arrow
         for field in schema:
-            # Extension types are made from it, by pickle in old versions; and it may hide anything.
+            # Extension types are built from metadata, by pickle in old versions; and it may contain anything.
             if field.metadata or "dictionary<" in str(field.type):
                 _refuse(f"has the column {field.name[:80]!a} with metadata or a dictionary of its own")
-        # Others than these stay as they are, and are no strings of bench.
+        # Other types stay unchanged; bench does not use them for strings.
         strings = {field.name for field in schema if field.type in (pa.string(), pa.list_(pa.string()))}
         there = {about.schema.column(column).path for column in range(about.num_columns)}
         coded = [name for name in columns if name in there and name.split(".")[0] in strings]
         table = pq.ParquetFile(pa.BufferReader(data), read_dictionary=coded).read(use_threads=False)
         table.validate(full=True)
-    except Exception as error:  # whatever it is, the file is the cause
+    except Exception as error:  # whatever the error, the file caused it
         lines = str(error).splitlines()
         _refuse(f"is not a readable Parquet file ({ascii(lines[0][:160]) if lines else type(error).__name__})")
     if table.num_rows > rows:
-        _refuse(f"has {table.num_rows} rows, where {rows} are possible")
-    # Anything else that a writer may hide in the file is dropped here.
+        _refuse(f"has {table.num_rows} rows; at most {rows} are possible")
+    # This drops anything else that a writer may hide in the file.
     table = table.replace_schema_metadata(None)
     out = io.BytesIO()
     with pa.ipc.new_stream(out, table.schema) as writer:
@@ -99,12 +99,12 @@ def main(arguments: list[str]) -> None:
 
 
 def serve() -> None:
-    """Fork a reader for each message, one after the other, until nobody is at the other end."""
+    """Fork a reader for each message, one after the other, until the other end closes."""
     import pyarrow.parquet  # noqa: F401
 
     if len(os.listdir("/proc/self/task")) > 1:
         sys.exit("a fork would have the locks of threads that it does not have")
-    # A reader that looks for garbage touches no page of what is here, and copies none.
+    # A reader that collects garbage touches no page of its parent, and copies none.
     gc.freeze()
     connection = socket.socket(fileno=0)
     while True:
@@ -121,7 +121,7 @@ def serve() -> None:
 
 
 def _run_forked(arguments: list[str], files: list[int]) -> NoReturn:
-    """A reader's whole life. The socket is closed by what takes its place."""
+    """The whole life of a reader. Its standard input replaces the socket."""
     code = 1
     try:
         for place, file in enumerate(files):

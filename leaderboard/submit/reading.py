@@ -1,14 +1,14 @@
-"""Asking for an untrusted Parquet file to be read apart from bench (`reader.py`), each by a process of its own.
+"""Read an untrusted Parquet file in another process (`reader.py`), one process per file. `tables` calls it.
 
-To start Python and import pyarrow takes some ten times as long as to read a table. So, on Linux, one process does both
-once and forks a reader for each table. A table is kept apart as well as by a process that is started for it: its reader
-has its own memory, limits and files, and is gone when it has answered. What forks sees no byte of a table, nor of an
-answer: it hands three files over and says how the reader ended. It has a single thread, so that no fork inherits a lock
-that nobody holds any more. Forks of one process have the same addresses, which could be found out by bringing many
-readers down, so any that does not end by itself is the last of its parent: the next table has a new one.
+Starting Python and importing pyarrow takes some ten times as long as reading a table. So, on Linux, one process does
+both once and forks a reader for each table. Tables are isolated as well as with a new process each: a reader has its
+own memory, limits and files, and exits once it has answered. The forking process sees no byte of a table or of an
+answer: it passes on three files and reports how the reader ended. It has a single thread, so no fork inherits a lock
+that is never released. Forks of one process share addresses, which crashing many readers could reveal; so if a reader
+does not exit normally, its parent is replaced before the next table.
 
-Wherever there is no such process (on other systems libraries do not bear a fork; this one ended, or could not fork) a
-process is started for the table, with the same limits and the same words.
+Without such a process (on other systems libraries do not survive a fork; this one ended, or could not fork) each table
+gets a process of its own, with the same limits and messages.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from contextlib import suppress
 from pathlib import Path
 
 _COMMAND = (sys.executable, "-P", str(Path(__file__).with_name("reader.py")))
-#: Each thread of a pool would reserve a part of the memory that is allowed; and what forks has no other threads.
+#: Each thread of a pool would reserve part of the allowed memory, and a forking process must not have threads.
 _FEW = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
 }
-#: Exit codes of a reader that has read the table, and of one that refuses it.
+#: Exit codes of a reader that has read the table and of one that refuses it.
 READ, REFUSED = 0, 3
 _LONGEST_REFUSAL = 1 << 16
 
@@ -41,18 +41,18 @@ _LONGEST_REFUSAL = 1 << 16
 def read_apart(
     data: bytes, rows: int, cells: int, size: int, columns: Sequence[str], seconds: float
 ) -> tuple[int, bytes, str]:
-    """Have a table read.
+    """Read a table in another process.
 
     Args:
         data: untrusted.
-        rows, cells, size, columns: as `reader.py` takes them; no more than `size` bytes are taken from it either.
-        seconds: by the clock.
+        rows, cells, size, columns: as `reader.py` takes them; the table itself may have at most `size` bytes too.
+        seconds: time limit.
 
     Returns:
         How the reader ended (`READ`, `REFUSED`, or another code), an Arrow stream, and why the table is refused.
 
     Raises:
-        TimeoutError: it takes longer.
+        TimeoutError: it took longer.
     """
     arguments = [str(rows), str(cells), str(size), *columns]
     if _can_fork() and (outcome := _by_fork(data, arguments, size, seconds)) is not None:
@@ -71,7 +71,7 @@ def _can_fork() -> bool:
         return False
     import resource
 
-    # A limit of the user's own on files would hold for what is handed over.
+    # The user's own limit on file sizes would apply to the files passed on.
     return resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
 
 
@@ -81,7 +81,7 @@ class _Forking:
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            # In a group of its own, which its readers are in.
+            # In its own process group, together with its readers.
             self._process = subprocess.Popen(
                 _COMMAND,
                 stdin=theirs.fileno(),
@@ -92,10 +92,10 @@ class _Forking:
             )
 
     def ask(self, arguments: Sequence[str], files: Sequence[int], seconds: float) -> int | None:
-        """How a reader of these files ended; None if the process itself has ended.
+        """How the reader of these files ended; None if the forking process itself has ended.
 
         Raises:
-            TimeoutError: there is no answer yet.
+            TimeoutError: no answer arrived in time.
         """
         self._socket.settimeout(seconds)
         try:
@@ -108,14 +108,14 @@ class _Forking:
         return int(told) if told else None
 
     def end(self) -> None:
-        """End it, and the reader that it waits for."""
+        """End it and the reader that it waits for."""
         self._socket.close()
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
 
-#: By the process that has started it: one that bench forks has none yet.
+#: By the process that started it: a fork of bench has none yet.
 _forking: dict[int, _Forking] = {}
 _one_at_a_time = threading.Lock()
 
@@ -144,7 +144,7 @@ def _by_fork(data: bytes, arguments: Sequence[str], size: int, seconds: float) -
         length = os.fstat(answer.fileno()).st_size
         if length > size:
             return -1, b"", ""
-        # A reader has moved what it shares with this process, the place in each file.
+        # A reader has moved the file positions, which it shares with this process.
         answer.seek(0)
         refusal.seek(0)
         return code, answer.read(length), refusal.read(_LONGEST_REFUSAL).decode("utf-8", "replace")

@@ -1,4 +1,6 @@
-"""Running the method of a submission again, in the sandbox, and comparing what it answers with what was submitted."""
+"""Run the method of a submission again in the sandbox and compare its answers with the submitted ones. `check` calls
+it.
+"""
 
 from __future__ import annotations
 
@@ -22,38 +24,37 @@ from bench.interface.ranking import PAD, Violation
 from bench.leaderboard.submit.archive import quote
 from bench.leaderboard.submit.code import is_code, names, plugins, values
 from bench.leaderboard.submit.handover import (
-    Given,
+    MethodInput,
     RefusedReply,
     SandboxReply,
     SandboxRequest,
     longest_reply,
     read_reply,
-    write_given,
+    write_input,
 )
 from bench.leaderboard.submit.sandbox import Limits, SandboxStopped, run_confined
 from bench.leaderboard.submit.tables import MOST_CELLS
 from bench.registry import method_names
-from bench.results.commands import settings_of
 from bench.results.manifest import Manifest
 from bench.results.store import RUN, StoredResult
 
 Verdict = Literal["made again", "differs", "could not run"]
 
-#: Scores that differ by less, in relation to the larger of 1 and the score, are the same: embeddings differ in their
-#: last bits between machines. Where scores differ so little, the order of the tools must still be the same.
+#: Relative tolerance of scores (absolute below 1): last bits of embeddings differ between machines. The order of the
+#: tools must still be the same.
 TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
 class Rerun:
-    """What a re-run has shown.
+    """The outcome of a re-run.
 
     Attributes:
-        verdict: `made again` (the same tools in the same order, the same scores up to `TOLERANCE`, the same sets for
-            every query); `differs`; `could not run`.
-        reason: why it could not run, or how it differs; a sentence.
-        note: what a reader must know besides.
-        queries, differing: how many queries were asked, and how many of them were answered differently.
+        verdict: `made again` (for every query the same tools in the same order, the same scores up to `TOLERANCE`,
+            and the same sets), `differs` or `could not run`.
+        reason: why it could not run, or how it differs, as a sentence.
+        note: what else readers should know.
+        queries, differing: number of queries, and number of queries with different answers.
     """
 
     verdict: Verdict
@@ -64,8 +65,8 @@ class Rerun:
 
 
 @dataclass(frozen=True)
-class Sound:
-    """A submission that was checked, with the data and the plan that it is an answer to, and what was not checked."""
+class CheckedAnswers:
+    """A checked submission, with its data and plan, and what was not checked."""
 
     dataset: Dataset
     plan: Plan
@@ -73,13 +74,13 @@ class Sound:
     notes: list[str]
 
 
-def rerun(manifest: Manifest, members: Mapping[str, bytes], sound: Sound, limits: Limits) -> Rerun:
+def rerun(manifest: Manifest, members: Mapping[str, bytes], sound: CheckedAnswers, limits: Limits) -> Rerun:
     """Run the method of a submission that was checked and accepted.
 
     Args:
         manifest: as submitted.
         members: name -> bytes of all files of the submission.
-        sound: its tables, as they were checked.
+        sound: its checked tables.
         limits: what the method may use.
 
     Raises:
@@ -92,25 +93,18 @@ def rerun(manifest: Manifest, members: Mapping[str, bytes], sound: Sound, limits
     dataset, plan = sound.dataset, sound.plan
     rows = plan.rows(dataset)
     if any(dataset.queries[row].calls for row in rows.tolist()):
-        return Rerun("could not run", "its queries are asked in several calls, and the sandbox asks each query once.")
+        return Rerun("could not run", "its queries need several calls, but the sandbox asks each query once.")
     order = asking_order(dataset, rows)
     library, history = views(plan, dataset)
     queries = Queries.of(dataset, rows[order])
-    asked = settings_of(manifest)
-    request = SandboxRequest(
-        method=manifest.method.full_spec,
-        label=manifest.method.spec,
-        template=library.template,
-        depth=plan.depth,
-        cut=asked.cut,
-        cut_at=asked.cut_at,
-    )
-    # The first repeat is what a run without repeats is.
+    settings = plan.resolve(dataset).non_defaults()
+    request = SandboxRequest(method=manifest.method.full_spec, label=manifest.method.spec, **settings)
+    # The first repeat equals a run without repeats.
     _, stored = stored_answers(sound.result.of_repeat(1), dataset)
     most = longest_reply(len(rows), len(library), plan.depth, min(len(rows) * len(library), MOST_CELLS))
     with tempfile.TemporaryDirectory(prefix="bench-rerun-") as place:
         folder = Path(place)
-        write_given(folder, Given(request, library, history, queries))
+        write_input(folder, MethodInput(request, library, history, queries))
         for name in filter(is_code, members):
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -129,14 +123,14 @@ def rerun(manifest: Manifest, members: Mapping[str, bytes], sound: Sound, limits
 
 
 def _lacking(manifest: Manifest, members: Mapping[str, bytes]) -> str:
-    """Why the method cannot run in the sandbox, as far as it can be told without running it; empty if it may."""
+    """Why the method cannot run in the sandbox, as far as known without running it; empty if it can."""
     method = manifest.method
     if method.run_file is not None:
-        return "it is a scored run file: it names no method of bench."
+        return "it is a scored run file: it has no method to run."
     if method.oracle:
         return "an oracle reads the gold, which is not in the sandbox."
     if method.needs_llm:
-        return "the method asks a language model, and the sandbox has no network."
+        return "the method calls a language model, but the sandbox has no network."
     spec = parse(method.full_spec)
     if plugins(spec) and not any(map(is_code, members)):
         return (
@@ -150,13 +144,13 @@ def _lacking(manifest: Manifest, members: Mapping[str, bytes]) -> str:
 
 
 def _places(manifest: Manifest) -> str:
-    """The parameters that name a file, a folder or a model of the hub, in words; empty if there are none."""
+    """The parameters that name a file, a folder or a Hub model, in words; empty if there are none."""
     places = [value for value in values(parse(manifest.method.full_spec)) if isinstance(value, str) and "/" in value]
     return f"; the sandbox has neither {quote(places[0])} nor a network to fetch it from" if places else ""
 
 
 def _compare(manifest: Manifest, stored: Answers, reply: SandboxReply, query_ids: list[str]) -> Rerun:
-    """The verdict on two answers to the same queries in the same order."""
+    """Compare two answers to the same queries in the same order."""
     ranked = different_rankings(stored.ranking, reply.ranking)
     recommended = _different_sets(stored.sets, reply.sets, len(query_ids))
     wrong = ranked | recommended
@@ -172,13 +166,13 @@ def _compare(manifest: Manifest, stored: Answers, reply: SandboxReply, query_ids
     reason = (
         f"the method answers {wrong.sum()} of {len(query_ids)} queries differently "
         f"({', '.join(word for word in words if word)}; first {first})"
-        + (f"; in {near} of them only tools with almost equal scores changed places." if near else ".")
+        + (f"; in {near} of them only tools with almost equal scores swapped positions." if near else ".")
     )
     return Rerun("differs", reason, note, len(query_ids), int(wrong.sum()))
 
 
 def different_rankings(one: Ranking, other: Ranking) -> NDArray[np.bool_]:
-    """(queries,) whether two rankings have other tools, another order, or scores beyond `TOLERANCE`."""
+    """(queries,) whether two rankings differ in tools, order, or scores beyond `TOLERANCE`."""
     width = max(one.tools.shape[1], other.tools.shape[1])
 
     def padded(values: NDArray[np.generic], filler: float) -> NDArray[np.generic]:
@@ -187,7 +181,7 @@ def different_rankings(one: Ranking, other: Ranking) -> NDArray[np.bool_]:
     tools = padded(one.tools, PAD)
     wrong: NDArray[np.bool_] = (tools != padded(other.tools, PAD)).any(axis=1)
     if (one.scores is None) != (other.scores is None):
-        # A ranking without any tool says nothing of scores.
+        # A ranking without tools carries no information on scores.
         wrong |= (tools != PAD).any(axis=1)
     if one.scores is not None and other.scores is not None:
         left = np.where(tools == PAD, 0.0, padded(one.scores, 0.0).astype(np.float64))
@@ -198,9 +192,9 @@ def different_rankings(one: Ranking, other: Ranking) -> NDArray[np.bool_]:
 
 
 def _near_ties(one: Ranking, other: Ranking, row: int) -> bool:
-    """Whether two rankings of a query differ only in the places of tools whose scores agree up to `TOLERANCE`.
+    """Whether two rankings of a query differ only in the order of tools whose scores agree up to `TOLERANCE`.
 
-    A tool that only one of them has must score as the last one of the other: it fell out at the end.
+    A tool that only one ranking has must score like the last tool of the other, which cut it off.
     """
     if one.scores is None or other.scores is None:
         return False

@@ -1,11 +1,11 @@
-"""The sandbox in which submitted code runs: bubblewrap, and a watch over what it uses.
+"""The sandbox in which submitted code runs: bubblewrap, with limits on what it uses. `rerun` calls it.
 
-The code sees the interpreter, the installed packages, the code of bench, one folder that it is given, and nothing else
-of this machine: no home folder, dataset, result, cache, journal, network, process or environment of the user's. All of
-it is read-only but a small `/tmp` in memory. Its answer comes through a pipe, so that there is no folder that it could
-write to. Everything in the sandbox ends with it, however it ends.
+The code sees the interpreter, the installed packages, the code of bench, one input folder, and nothing else of this
+machine: no home folder, dataset, result, cache, journal, network, process or environment. Everything is read-only but a
+small `/tmp` in memory. The answer comes through a pipe, so it needs no writable folder. All processes in the sandbox
+end with it.
 
-There is no second, weaker sandbox: without bubblewrap, or where the system does not permit it, nothing is run.
+There is no weaker fallback: without bubblewrap, or if the system does not permit it, nothing runs.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from bench.leaderboard.submit.handover import BEGUN
 
 #: The first version that can forbid further user namespaces and limit the size of a folder in memory.
 _VERSION = (0, 8)
-#: Where the given folder appears in the sandbox.
+#: Where the input folder appears in the sandbox.
 _GIVEN = "/given"
 _SYSTEM = ("/usr/lib", "/usr/lib32", "/usr/lib64")
 _LINKED = ("/lib", "/lib32", "/lib64")
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
-#: The name under which bench is installed, and what separates words in names of packages.
+#: The name under which bench is installed, and the separators in package names.
 _OWN = "tool-retrieval-bench"
 _NAME = re.compile(r"[-_.]+")
-#: Bytes that a process may reserve beyond those that it may use: libraries reserve more than they use. This limit holds
-#: between two looks at what is used.
+#: Bytes that a process may reserve beyond its limit, because libraries reserve more than they use. This limit applies
+#: between two checks of actual use.
 _RESERVED = 4 << 30
-#: What errors of bubblewrap, or of a Python that does not start, are kept.
+#: Maximum bytes kept of errors from bubblewrap, or from a Python that does not start.
 _LONGEST_COMPLAINT = 4000
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
-#: Seconds between two looks at what the sandbox uses, to wait for the end of one that has answered, and of all in it.
+#: Seconds between checks of use, and to wait for the end of an answered sandbox and of all processes in it.
 _PAUSE = 0.05
 _END = 1.0
 _EMPTY = 30.0
@@ -58,14 +58,14 @@ _EMPTY = 30.0
 
 @dataclass(frozen=True)
 class Limits:
-    """What the code in a sandbox may use.
+    """Limits of the code in a sandbox.
 
     Attributes:
-        seconds: by the clock.
-        memory: bytes that all of its processes have in memory together, with the shared memory that the machine has
-            gained since they began.
-        tasks: processes and threads.
-        scratch: bytes of `/tmp`, and of one file.
+        seconds: wall-clock time.
+        memory: bytes of all its processes together, plus the shared memory that the machine has gained since they
+            began.
+        tasks: number of processes and threads.
+        scratch: bytes of `/tmp`, and of any file.
     """
 
     seconds: float = 1800.0
@@ -75,11 +75,11 @@ class Limits:
 
 
 class SandboxStopped(Exception):
-    """The code in the sandbox gave no answer within its limits; the text is a clause that says why."""
+    """The code in the sandbox did not answer within its limits; the text is a clause that says why."""
 
 
 def check_sandbox() -> None:
-    """Make sure that the sandbox works here; only the interpreter is started in it.
+    """Check that the sandbox works here; this only starts the interpreter in it.
 
     Raises:
         UnavailableError: bubblewrap is not installed or too old, or the system does not permit it.
@@ -118,16 +118,16 @@ def run_confined(given: Path, most: int, limits: Limits) -> bytes:
     """Run `bench.leaderboard.submit.inside` in a sandbox.
 
     Args:
-        given: the folder that it is handed, to be read only.
-        most: bytes that it may answer.
-        limits: what it may use.
+        given: the input folder, read-only.
+        most: maximum bytes of the answer.
+        limits: limits of the code.
 
     Returns:
-        What it answered, without `BEGUN`: untrusted.
+        The untrusted answer, without `BEGUN`.
 
     Raises:
-        Stopped: it exceeded a limit, or ended without an answer.
-        UnavailableError: the sandbox could not be made; nothing of the submission was run.
+        Stopped: it exceeded a limit or ended without an answer.
+        UnavailableError: the sandbox could not be made, so nothing of the submission ran.
     """
     program = shutil.which("bwrap")
     if program is None:
@@ -155,7 +155,7 @@ def run_confined(given: Path, most: int, limits: Limits) -> bytes:
                 first = _first_process(about.read(_LONGEST_COMPLAINT))
                 answer, complaint = _watch(process, most, _Use(process.pid, limits))
             finally:
-                # The sandbox ends with bubblewrap: the first process of its namespace is killed, all others with it.
+                # The sandbox ends with bubblewrap: killing the first process of its namespace kills all others.
                 process.kill()
                 process.wait()
                 _wait_for_end(first)
@@ -172,11 +172,11 @@ def _last_line(complaint: str) -> str:
     return quote(lines[-1], 300)[1:-1] if lines else "no reason given"
 
 
-# What it uses ----------------------------------------------------------------------------------------------------
+# Use of the machine -----------------------------------------------------------------------------------------------
 
 
 def _watch(process: subprocess.Popen[bytes], most: int, use: _Use) -> tuple[bytearray, str]:
-    """What a sandbox writes to its end; the answer, and its complaints."""
+    """Read a sandbox's answer and errors until it ends."""
     assert process.stdout is not None
     assert process.stderr is not None
     answer, complaint = bytearray(), bytearray()
@@ -201,11 +201,11 @@ def _watch(process: subprocess.Popen[bytes], most: int, use: _Use) -> tuple[byte
             if now > end:
                 break
             if not closing and process.poll() is not None:
-                # What was said before the end is still in the pipes.
+                # Output from before the end is still in the pipes.
                 closing, end = True, now + _END
             elif now >= look:
                 use.check()
-                # On a machine of many processes a look takes a while: most of the time is not spent looking.
+                # On a machine with many processes a check takes a while; spend most of the time elsewhere.
                 look = time.monotonic() + max(_PAUSE, 5 * (time.monotonic() - now))
     with suppress(subprocess.TimeoutExpired):
         process.wait(_END)
@@ -213,7 +213,7 @@ def _watch(process: subprocess.Popen[bytes], most: int, use: _Use) -> tuple[byte
 
 
 class _Use:
-    """What a process and all below it use of the machine, held against limits."""
+    """The resources that a process and its descendants use, compared with limits."""
 
     def __init__(self, root: int, limits: Limits) -> None:
         self.root, self.limits = root, limits
@@ -221,14 +221,14 @@ class _Use:
         self.shared = _shared_memory()
 
     def check(self) -> None:
-        """Raise `Stopped` if it is more than it may be."""
+        """Raise `Stopped` if a limit is exceeded."""
         tasks, memory = 0, max(0, _shared_memory() - self.shared)
         for pid, threads, size in _below(self.root):
             memory += size
             tasks += threads
             if pid not in self.known:
                 self.known.add(pid)
-                # If the machine runs out of memory all the same, the sandbox ends first.
+                # If the machine runs out of memory nevertheless, the sandbox is killed first.
                 with suppress(OSError):
                     Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
         if tasks > self.limits.tasks:
@@ -238,7 +238,7 @@ class _Use:
 
 
 def _first_process(about: bytes) -> int | None:
-    """The first process in a sandbox, as bubblewrap names it; None where it could make no sandbox."""
+    """The first process in a sandbox, as bubblewrap reports it; None if it could not make a sandbox."""
     try:
         return int(json.loads(about)["child-pid"])
     except (ValueError, KeyError, TypeError):
@@ -246,7 +246,7 @@ def _first_process(about: bytes) -> int | None:
 
 
 def _wait_for_end(first: int | None) -> None:
-    """Wait until a sandbox is empty: the system ends its first process when all others in it have ended."""
+    """Wait until a sandbox is empty: the system ends its first process once all others have ended."""
     end = time.monotonic() + _EMPTY
     while first is not None and _lives(first) and time.monotonic() < end:
         time.sleep(_PAUSE / 10)
@@ -259,19 +259,19 @@ def _lives(pid: int) -> bool:
 
 
 def _shared_memory() -> int:
-    """Bytes of shared memory and of files in memory on this machine, which a process can fill without being larger."""
+    """Bytes of shared memory and of files in memory on this machine; processes can fill these without growing."""
     with suppress(OSError, ValueError, IndexError):
         return int(Path("/proc/meminfo").read_text().partition("\nShmem:")[2].split()[0]) << 10
     return 0
 
 
 def _below(root: int) -> Iterator[tuple[int, int, int]]:
-    """(process, its threads, its bytes in memory) of a process and all that come from it."""
+    """(process, number of threads, bytes in memory) of a process and its descendants."""
     children: dict[int, list[tuple[int, int, int]]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             with suppress(OSError, IndexError):
-                # The name of the program, in parentheses, may hold anything.
+                # The name of the program, in parentheses, may contain anything.
                 values = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()
                 entry = int(name), int(values[17]), int(values[21]) * _PAGE
                 children.setdefault(int(values[1]), []).append(entry)
@@ -282,24 +282,24 @@ def _below(root: int) -> Iterator[tuple[int, int, int]]:
             pending.append(entry[0])
 
 
-# What it sees ----------------------------------------------------------------------------------------------------
+# Visible files ----------------------------------------------------------------------------------------------------
 
 
 def _python() -> list[str]:
-    """The interpreter, without the user's packages, the working folder and start-up files on its path."""
+    """The interpreter, without user packages, the working folder and start-up files on its path."""
     return [_interpreter(), "-P", "-s", "-S", "-B"]
 
 
 def _interpreter() -> str:
-    # Of a virtual environment, the Python that it was made from: the environment's own is only a link to it.
+    # In a virtual environment, use the Python it was made from: the environment's own is only a link.
     return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
 
 
 def _confining_command(program: str, given: Path | None, limits: Limits, tell: int | None = None) -> list[str]:
-    """The command before the command that is run in the sandbox; it says on `tell` what it has started."""
+    """The bubblewrap command that precedes the sandboxed command; it reports on `tell` what it has started."""
     command = [program, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"]
     command += ["--cap-drop", "ALL", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox"]
-    # First, because what is shown may lie in /tmp.
+    # First, because visible folders may lie in /tmp.
     command += ["--dev", "/dev", "--size", "4096", "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     command += ["--size", str(limits.scratch), "--tmpfs", "/tmp"]
     seen, path = _visible_places()
@@ -337,7 +337,7 @@ def _confining_command(program: str, given: Path | None, limits: Limits, tell: i
 
 
 def _checkout() -> list[Path]:
-    """The root of the checkout that bench runs from, in which the methods lie beside the package; else nothing."""
+    """The root of the checkout that bench runs from, which has the methods beside the package; else empty."""
     return [Path(place).resolve() for place in bench.__path__[1:]]
 
 
@@ -347,7 +347,7 @@ def _packages() -> list[Path]:
 
 
 def _visible_places() -> tuple[list[Path], list[Path]]:
-    """What is shown of this machine, and the part of it that is the path of imports."""
+    """The visible folders, and the import path among them."""
     package = Path(bench.__path__[0]).resolve()
     packages = _packages()
     code = [package, *(root / name for root in _checkout() for name in ("methods", "leaderboard"))]
@@ -363,11 +363,11 @@ def _visible_places() -> tuple[list[Path], list[Path]]:
 
 
 def _hidden_places(seen: list[Path]) -> list[Path]:
-    """What lies in what is shown and is not to be seen.
+    """Paths inside visible folders that must stay hidden.
 
-    Folders with data: of datasets, in bench and in other packages, and of the user's. Of folders of packages, those
-    that this process does not import from, and in the others what no installed package has put there; a second
-    installation of bench has put nothing there.
+    Folders with data: datasets in bench and in other packages, and the user's. In folders of packages: those that this
+    process does not import from, and files that belong to no installed package. A second installation of bench has
+    none.
     """
     places = [Path(place) / "datasets" for place in bench.__path__]
     for point in entry_points(group="bench.datasets"):
@@ -392,7 +392,7 @@ def _hidden_places(seen: list[Path]) -> list[Path]:
 
 @cache
 def _strange(folder: Path) -> list[Path]:
-    """What lies in a folder of packages and belongs to no package, or is a dataset with its card."""
+    """Entries of a package folder that belong to no package, or are a dataset with its card."""
     known = {path.name for path in (Path(place) for place in bench.__path__) if path.resolve().parent == folder}
     for package in distributions(path=[str(folder)]):
         if _NAME.sub("-", package.name).lower() != _OWN:
@@ -400,7 +400,7 @@ def _strange(folder: Path) -> list[Path]:
             known |= {re.split(r"[/,]", line, maxsplit=1)[0] for line in lines}
     strange = []
     for place in folder.iterdir():
-        # A package that the system's package manager has put there may lack its extension.
+        # A package from the system's package manager may lack its extension module.
         if place.name not in known and place.stem not in known:
             strange.append(place)
         elif place.is_dir():
@@ -409,7 +409,7 @@ def _strange(folder: Path) -> list[Path]:
 
 
 def _package_folders(name: str) -> list[Path]:
-    """The folders of a package; of the package around it if that cannot be imported."""
+    """The folders of a package, or of its parent package if it cannot be imported."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):

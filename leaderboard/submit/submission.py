@@ -28,9 +28,9 @@ ResultId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{12}$")]
 
 
 class Submission(StrictRecord):
-    """`submission.json`. All of it follows from the result and the code, so the same ones give the same bytes.
+    """`submission.json`. It follows from the result and the code, so the same inputs give the same bytes.
 
-    Version 2 has source files of the method. A submission without any is of version 1, which older versions read.
+    Version 2 has source files of the method. A submission without code has version 1, which older versions read.
     """
 
     schema_name: Literal["submission"] = "submission"
@@ -49,7 +49,7 @@ class Submission(StrictRecord):
     @model_validator(mode="after")
     def _check_version(self) -> Submission:
         if (self.schema_version == 2) != bool(self.code):
-            raise ValueError("version 2 is for submissions with code, and for no others")
+            raise ValueError("version 2 is only for submissions with code")
         return self
 
     @staticmethod
@@ -62,7 +62,7 @@ class Submission(StrictRecord):
             code: the bytes of each source file, by the name of its member.
 
         Raises:
-            ValidationError: the manifest has an id or a hash that is none.
+            ValidationError: the manifest has an invalid id or hash.
         """
         return Submission(
             schema_version=2 if code else 1,
@@ -76,6 +76,6 @@ class Submission(StrictRecord):
         )
 
     def text(self) -> str:
-        """The text of the file; without the key `code` where there is none."""
+        """The text of the file; without the key `code` if there is no code."""
         fields = self.model_dump(mode="json", exclude=None if self.code else {"code"})
         return json.dumps(fields, indent=1, ensure_ascii=False) + "\n"

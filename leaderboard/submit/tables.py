@@ -1,4 +1,4 @@
-"""Reading a submission's tables under limits (`reading.py`), and checking them against the dataset."""
+"""Read a submission's tables under limits (`reading.py`), and check them against the dataset. `check` calls it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from bench.leaderboard.submit.reading import READ, REFUSED, read_apart
 from bench.results.manifest import Manifest, Metrics
 from bench.results.store import PER_QUERY, PER_QUERY_SCHEMA, REPEATS, RUN
 
-#: Cells (queries x depth of the deepest ranking) that are scored at most, and values that a column may have.
+#: Maximum cells to score (queries x depth of the deepest ranking), and maximum values of a column.
 MOST_CELLS = 50_000_000
-#: Memory and seconds that reading one table may take.
+#: Memory and seconds for reading one table.
 _MEMORY = 4 << 30
 _SECONDS = 300.0
 _LISTS = ("query_id", "tied_beyond_gold.list.element", "recommended.list.element")
@@ -28,16 +28,16 @@ _STRINGS = {RUN: ("query_id", "tool_id"), PER_QUERY: _LISTS, REPEATS: _LISTS}
 
 
 def read_table(data: bytes, name: str, required: pa.Schema, rows: int) -> pa.Table:
-    """A table out of the bytes of a Parquet file; strings come coded by a dictionary.
+    """Read a table from the bytes of a Parquet file; strings are dictionary-coded.
 
     Args:
         data: untrusted.
         name: `run.parquet`, `per_query.parquet` or `repeats.parquet`.
-        required: the columns that it must have.
-        rows: the most rows that it can have.
+        required: required columns.
+        rows: maximum rows.
 
     Raises:
-        ResultError: it is no Parquet file of these columns, or not within the limits.
+        ResultError: it is not a Parquet file with these columns, or exceeds the limits.
     """
     try:
         code, stream, why = read_apart(data, rows, MOST_CELLS, _MEMORY, _STRINGS[name], _SECONDS)
@@ -49,7 +49,7 @@ def read_table(data: bytes, name: str, required: pa.Schema, rows: int) -> pa.Tab
         raise ResultError(f"{name} cannot be read within {_MEMORY >> 30} GiB: it unpacks to more, or is damaged.")
     table = pa.ipc.open_stream(stream).read_all()
     if len(set(table.column_names)) < len(table.column_names):
-        raise ResultError(f"{name} has a column twice.")
+        raise ResultError(f"{name} repeats a column.")
     for field in required:
         if field.name not in table.column_names or _plain(table.schema.field(field.name).type) != _plain(field.type):
             raise ResultError(f"{name} lacks the column {field.name} of the type {field.type}.")
@@ -64,23 +64,23 @@ def read_table(data: bytes, name: str, required: pa.Schema, rows: int) -> pa.Tab
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """A type without its dictionary, and without the names and nullability of what is in a list."""
+    """A type without its dictionary, and without names and nullability inside lists."""
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type)
     return pa.list_(_plain(kind.value_type)) if pa.types.is_list(kind) else kind
 
 
 def plain_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with plain strings, columns of the schema first. Its strings must have been looked at before."""
+    """The table with plain strings, columns of the schema first. Its strings must have been checked before."""
     extra = [pa.field(name, pa.float64()) for name in table.column_names if name not in schema.names]
     full = pa.schema([*schema, *extra])
     return pa.table({field.name: table[field.name].cast(field.type) for field in full}, full)
 
 
 def codes(column: pa.ChunkedArray, known: Mapping[str, int]) -> tuple[NDArray[np.int64], list[str]]:
-    """The codes of a column of dictionary-coded strings, -1 for null and unknown ones; the unknown ones, sorted.
+    """The codes of a dictionary-coded string column, -1 for null and unknown strings; and the unknown ones, sorted.
 
-    Each string is looked at once, however often it is there: a long one on every row would fill the memory.
+    Each distinct string is decoded once: a long string on every row would fill the memory.
     """
     parts = [np.empty(0, dtype=np.int64)]
     unknown: set[str] = set()
@@ -96,12 +96,12 @@ def codes(column: pa.ChunkedArray, known: Mapping[str, int]) -> tuple[NDArray[np
 
 @dataclass(frozen=True)
 class EvaluatedQueries:
-    """What a submission was asked, by the data of this bench.
+    """The queries of a submission, according to the data of this bench.
 
     Attributes:
         dataset: the data.
         rows: (queries,) which queries, by code, ascending.
-        deepest: the most tools a query may have.
+        deepest: maximum tools per query.
     """
 
     dataset: Dataset
@@ -109,12 +109,12 @@ class EvaluatedQueries:
     deepest: int
 
     def name(self, place: int) -> str:
-        """The id of the query in a row, for a sentence."""
+        """The id of the query in a row, quoted for a message."""
         return quote(self.dataset.queries[self.rows[place]].query_id)
 
 
 def per_query_faults(table: pa.Table, evaluated: EvaluatedQueries) -> list[str]:
-    """What is wrong with the rows of per_query.parquet; one sentence for each kind of fault."""
+    """Faults in the rows of per_query.parquet, one sentence per kind."""
     dataset, rows = evaluated.dataset, evaluated.rows
     present, strange = codes(table["query_id"], dataset.query_codes)
     if (present < 0).any():
@@ -142,7 +142,7 @@ def per_query_faults(table: pa.Table, evaluated: EvaluatedQueries) -> list[str]:
     beyond = np.array(table["tied_beyond"].to_pylist(), dtype=np.int64)
     gold_beyond = _lengths(table["tied_beyond_gold"])
     if (beyond < gold_beyond).any() or (beyond > len(dataset.tools)).any():
-        faults.append(f"{PER_QUERY} counts tools that tie beyond the ranking as no ranking can have them.")
+        faults.append(f"{PER_QUERY} has impossible counts of tools that tie beyond the ranking.")
     for name in table.column_names:
         if name not in PER_QUERY_SCHEMA.names and pc.all(pc.is_finite(table[name])).as_py() is False:
             faults.append(f"{PER_QUERY} has a value of {quote(name)} that is not a finite number.")
@@ -158,13 +158,13 @@ def _lengths(column: pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def _list_faults(column: pa.ChunkedArray, name: str, evaluated: EvaluatedQueries) -> list[str]:
-    """Tools in lists: known ones, none twice; those that tie must be gold of their query."""
+    """Check tools in lists: known, no duplicates; those that tie must be gold of their query."""
     dataset = evaluated.dataset
     library = len(dataset.tools)
     if column.null_count:
         return []
     lengths = _lengths(column)
-    # Before anything of their length is made: a few bytes can expand to millions of tools.
+    # Before anything of this length is allocated: a few bytes can expand to millions of tools.
     longest = int(lengths.argmax())
     if lengths[longest] > library:
         return [f"{PER_QUERY} has a tool twice in {name} of the query {evaluated.name(longest)}."]
@@ -180,14 +180,14 @@ def _list_faults(column: pa.ChunkedArray, name: str, evaluated: EvaluatedQueries
     wrong = np.setdiff1d(keys, np.repeat(np.arange(len(gold)), gold.counts) * library + gold.tools)
     if name == "tied_beyond_gold" and len(wrong):
         query = evaluated.name(wrong[0] // library)
-        return [f"{PER_QUERY} says that a tool is gold for the query {query}, which it is not."]
+        return [f"{PER_QUERY} wrongly says that a tool is gold for the query {query}."]
     return []
 
 
 def repeats_faults(
     repeats: pa.Table, run: pa.Table | None, manifest: Manifest, metrics: Metrics, evaluated: EvaluatedQueries
 ) -> list[str]:
-    """What is wrong with the rows of repeats.parquet, and of a run.parquet of several repeats, repeat by repeat."""
+    """Faults in the rows of repeats.parquet, or of a run.parquet with several repeats, repeat by repeat."""
     count = manifest.repeats
     tables = {REPEATS: repeats} if run is None else {REPEATS: repeats, RUN: run}
     parts = {}
@@ -199,7 +199,7 @@ def repeats_faults(
         plain = table.drop_columns(["repeat"])
         parts[name] = [plain.slice(start, end - start) for start, end in itertools.pairwise(ends)]
     for i, table in enumerate(parts[REPEATS]):
-        # The sentences name the table of a result without repeats, in whose form the rows of each repeat are.
+        # The sentences name the table without repeats, whose format the rows of each repeat have.
         faults = per_query_faults(table, evaluated)
         if not faults and run is not None:
             faults = run_faults(parts[RUN][i], table, manifest, metrics, evaluated)
@@ -211,14 +211,14 @@ def repeats_faults(
 def run_faults(
     table: pa.Table, per_query: pa.Table, manifest: Manifest, metrics: Metrics, evaluated: EvaluatedQueries
 ) -> list[str]:
-    """What is wrong with the rows of run.parquet; `per_query` is sound."""
+    """Faults in the rows of run.parquet; `per_query` is valid."""
     dataset = evaluated.dataset
     place = {dataset.queries[row].query_id: i for i, row in enumerate(evaluated.rows)}
     queries, strange_queries = codes(table["query_id"], place)
     tools, strange_tools = codes(table["tool_id"], dataset.tool_codes)
     faults = []
     if strange_queries:
-        faults.append(_unknown(RUN, "query", dataset, strange_queries, " among those that are evaluated"))
+        faults.append(_unknown(RUN, "query", dataset, strange_queries, " among the evaluated ones"))
     if strange_tools:
         faults.append(_unknown(RUN, "tool", dataset, strange_tools))
     if any(table[name].null_count for name in ("query_id", "rank", "tool_id")):
@@ -236,7 +236,7 @@ def run_faults(
         query = evaluated.name(queries[wrong.argmax()])
         faults.append(f"{RUN} is not in the order of query ids with the ranks 1, 2, 3, ... each once (at {query}).")
     elif ranks.max(initial=0) > evaluated.deepest:
-        faults.append(f"{RUN} has {ranks.max()} tools for a query; {evaluated.deepest} are possible.")
+        faults.append(f"{RUN} has {ranks.max()} tools for a query; at most {evaluated.deepest} are possible.")
     keys = np.sort(queries * len(dataset.tools) + tools)
     twice = np.flatnonzero(keys[1:] == keys[:-1])
     if len(twice):
@@ -269,7 +269,7 @@ def _score_faults(
         return [f"{RUN} has scores for some tools only."]
     scored = not column.null_count
     if len(column) and scored != (metrics.n_tied is not None):
-        words = "has scores, and the metrics say nothing of" if scored else "has no scores, and the metrics speak of"
+        words = "has scores, but the metrics do not mention" if scored else "has no scores, but the metrics mention"
         return [f"{RUN} {words} ties."]
     if not scored or not len(column):
         return []
@@ -295,7 +295,7 @@ def _beyond_faults(
     metrics: Metrics,
     evaluated: EvaluatedQueries,
 ) -> list[str]:
-    """What is said to tie beyond a ranking cannot be made again; at least it must be possible."""
+    """Check counts of ties beyond a ranking, which cannot be recomputed: they must be possible."""
     dataset = evaluated.dataset
     beyond = np.array(per_query["tied_beyond"].to_pylist(), dtype=np.int64)
     at_depth = returned == min(manifest.depth, len(dataset.tools))
@@ -309,7 +309,7 @@ def _beyond_faults(
             impossible[i] |= any(dataset.tool_codes[name] in held for name in names)
     if impossible.any():
         query = evaluated.name(impossible.argmax())
-        return [f"{PER_QUERY} speaks of tools that tie beyond a ranking where none can (at {query})."]
+        return [f"{PER_QUERY} counts tools that tie beyond a ranking where none can (at {query})."]
     return []
 
 

@@ -17,15 +17,15 @@ ASSESSMENTS: tuple[Assessment, ...] = ("exact", "over", "partial")
 
 @dataclass(frozen=True)
 class BundleCoverage:
-    """What a mapping found out about one query and one bundle.
+    """The mapping's result for one query and one bundle.
 
     Attributes:
         kept: tool codes that serve a functionality, in the order of the functionalities they serve.
         unsolved: problems that no kept tool solves, as texts that can be understood alone.
-        assessment: `exact`: the bundle does all and no tool is to spare; `over`: it does all and some tool is to
-            spare; `partial`: something is left undone. None where there was no bundle to assess.
-        failed: the language model gave no answer; nothing else is of meaning then.
-        unparsed: replies that did not parse, for which a fallback was used.
+        assessment: `exact`: the bundle does everything and no tool is superfluous; `over`: it does everything and
+            some tool is superfluous; `partial`: something is left undone. None without a bundle.
+        failed: the language model gave no answer; then the other fields are meaningless.
+        unparsed: number of replies that could not be parsed, for which a fallback was used.
     """
 
     kept: tuple[int, ...]
@@ -44,8 +44,8 @@ class Recommendation:
 
     Attributes:
         bundle: the past bundle of stage 1; empty without one.
-        coverage: what stage 2 found out; without that stage, the bundle as it is.
-        added: (problem, tool): for each problem that was left, the tool that the views of stage 3 put first.
+        coverage: the result of stage 2; without that stage, the unchanged bundle.
+        added: (problem, tool): for each unsolved problem, the tool that stage 3 ranked first.
     """
 
     bundle: tuple[int, ...]
@@ -54,7 +54,7 @@ class Recommendation:
 
     @cached_property
     def tools(self) -> tuple[int, ...]:
-        """The set in the order in which its tools were found; a tool that is in it already adds nothing."""
+        """The set in the order in which its tools were found, without repetitions."""
         return tuple(dict.fromkeys([*self.coverage.kept, *(tool for _, tool in self.added)]))
 
 

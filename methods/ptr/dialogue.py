@@ -1,7 +1,7 @@
 """Functional coverage by a language model in three questions: functionalities, matches, unsolved problems.
 
-Replies are read strictly. One that does not parse is counted, and the most cautious reading replaces it: the whole
-query is the only functionality; the whole bundle serves; what no tool was matched with is unsolved.
+Replies are parsed strictly. An unreadable reply is counted and replaced by the most cautious reading: the whole query
+is the only functionality; the whole bundle serves; everything without a matched tool is unsolved.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bench.methods.ptr.replies import DialogueReply, Sentence, read_reply
 if TYPE_CHECKING:
     from bench.models.llm.client import LanguageModel, Request
 
-#: A description longer than this is cut in prompts: some upstream texts run to thousands of words.
+#: Maximum words of a description in prompts: some upstream texts have thousands.
 _DESCRIPTION = 600
 _MOST = 24
 
@@ -59,7 +59,7 @@ class Matches(DialogueReply):
 
 
 class Remainder(DialogueReply):
-    """How far a tool set solves a query, and the problems it leaves: some if, and only if, it solves it in part."""
+    """How far a tool set solves a query, and the remaining problems: some exactly if it solves it in part."""
 
     assessment: Assessment
     unsolved: Annotated[list[Sentence], Field(max_length=_MOST)]
@@ -184,7 +184,7 @@ class Dialogue:
                 by_number = sorted(reply.matches, key=lambda match: match.functionality)
                 case.matches = [None if match.tool is None else match.tool - 1 for match in by_number]
             elif case.result is None:
-                # Nothing is known of what the tools do: all stay, and there is no mapping to assess.
+                # Nothing is known about the tools' use: all stay, and there is no mapping to assess.
                 case.result = BundleCoverage(case.tools, (), unparsed=case.unparsed)
 
     def _assess(self, cases: list[_Case]) -> None:
@@ -208,7 +208,7 @@ class Dialogue:
         prompts: Sequence[str],
         lists: Sequence[dict[str, int]] | None = None,
     ) -> list[R | None]:
-        """The replies that parse; a failure ends its case, anything else that is no reply of the form is counted."""
+        """The valid replies; a failure ends its case, other invalid replies are counted."""
         from bench.models.llm.client import Failure
 
         parsed: list[R | None] = []

@@ -12,15 +12,15 @@ from bench.methods.ptr.coverage import Recommendation
 def explain_recommendation(
     case: Case, recommendation: Recommendation, coverage: bool, clauses: Sequence[str]
 ) -> Explanation:
-    """Whether a tool is of the past bundle, was added for a problem, or follows the set by similarity.
+    """Whether a tool is in the past bundle, was added for a problem, or follows the set by similarity.
 
     Args:
-        case: the query and the tools that are shown.
-        recommendation: what the method recommends.
-        coverage: whether stages 2 and 3 took part.
-        clauses: the functionalities by rules; empty where a language model names them.
+        case: the query and the displayed tools.
+        recommendation: the method's recommendation.
+        coverage: whether stages 2 and 3 are used.
+        clauses: the functionalities by rules; empty if a language model names them.
     """
-    # Of several problems that a tool is first for, the first added it.
+    # If a tool is first for several problems, the first problem added it.
     problems = {tool: problem for problem, tool in reversed(recommendation.added)}
     reasons = {}
     for tool in case.tools:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from bench.models.llm.client import LanguageModel
 
 
-#: The value of `llm` that stands for a classifier learnt on past queries.
+#: The value of `llm` that selects a classifier learnt on past queries.
 TRAINED = "trained"
 TRAINED_MARK = {"trained": "uses a classifier learnt on past queries instead of a language model (llm=trained)"}
 
@@ -148,7 +148,7 @@ class PrecisionDrivenToolRecommendation(Method):
             drawn = RandomBundle(check_parameters(RandomBundle.Parameters, spec, "method"), Context(self.context.build))
             drawn.name = "random-bundle"
             return drawn
-        built = self.context.build(spec)
+        built: Method = self.context.build(spec)
         if is_oracle(built) or needs_llm(built):
             raise UsageError(f"ptr cannot use retriever={spec}: it must find past bundles by query text only.")
         if isinstance(built, RecommendingMethod) and needs_history(built):
@@ -158,7 +158,7 @@ class PrecisionDrivenToolRecommendation(Method):
         return nearest
 
     def marks(self) -> dict[str, str]:
-        """What every table says on the row of this method."""
+        """The mark of this method in every table."""
         if self._trained:
             return dict(TRAINED_MARK)
         return dict(RULES_MARK) if self._ruled else {}
@@ -199,7 +199,7 @@ class PrecisionDrivenToolRecommendation(Method):
             with self.context.progress.stage(f"learn {what}"):
                 self._threshold = self._learnt_threshold(library, history)
             if self._classifier is not None:
-                # Weights and cut stay as they were learnt; more past queries can speak for a tool.
+                # Keep the learnt weights and cut; more past queries can support a tool.
                 judge = self._classifier = Classifier(self._evidence(library, history), self._classifier.weights)
         threshold = KEEP_ALL if self._threshold is None else self._threshold.value
         self._mapping = Rules(judge, threshold)
@@ -215,7 +215,7 @@ class PrecisionDrivenToolRecommendation(Method):
         return Views(self._vectors, past, gold, chosen.views, chosen.view_size)
 
     def _learnt_threshold(self, library: Library, history: History) -> Threshold:
-        """The cut, by a retriever, views and a classifier that have not seen the past queries it is learnt on."""
+        """The cut, from a retriever, views and a classifier that have not seen the past queries it is learnt on."""
         seen, held = held_out(history, self.parameters.held_out)
         retriever = self._bundle_retriever()
         if not len(seen) or not len(held) or retriever is None:
@@ -240,7 +240,7 @@ class PrecisionDrivenToolRecommendation(Method):
         return dict(zip(distinct, views.best(self._encoder.encode(distinct)), strict=True))
 
     def _answers(self, queries: Queries) -> list[Recommendation]:
-        """The answer to each query; the runner asks for the ranking and the set of the same batch in turn."""
+        """The answer to each query, cached because the runner asks for ranking and set of the same batch in turn."""
         if self._last is None or self._last[0] != queries.texts:
             texts = list(dict.fromkeys(queries.texts))
             by_text = dict(zip(texts, self._recommended(texts), strict=True))

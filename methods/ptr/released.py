@@ -1,4 +1,4 @@
-"""Functional coverage as PTR's released code asks and reads: by lines, of which those that begin with "Tool" count.
+"""Functional coverage as in PTR's released code: replies are read line by line, and only lines with "Tool" count.
 
 The code (GHupppp/PTR, `promptE.py` and `PTR.py`) asks one question for each functionality. A line of the reply names a
 tool only if it begins with "Tool", and names that begin with "tool" are dropped again before stage 3. So no tool of the
@@ -49,7 +49,7 @@ def _request(prompt: str) -> Request:
 
 
 class ReleasedDialogue:
-    """Asks a language model about all queries of a batch at once: what has to be done, then who can do each of it.
+    """Asks a language model about all queries of a batch at once: the requirements, then the tools for each of them.
 
     Args:
         model: answers with a reply or a failure for each request.

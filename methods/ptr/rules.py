@@ -3,9 +3,9 @@
 The functionalities of a query are its clauses. A tool of the bundle serves a clause when the cosine of their vectors
 reaches a threshold; a tool that serves no clause is dropped, and a clause that no tool serves is an unsolved problem.
 
-The threshold is learnt on the history alone (`learn_threshold`): past queries are held out, the bundle retriever is
-fitted on others, and of the cosines that occur, the one is taken with which the sets for the held-out queries have the
-best mean TRACC. The lowest threshold keeps every bundle as it is, the highest drops all of it; both take part.
+The threshold is learnt only from the history (`learn_threshold`): past queries are held out, the bundle retriever is
+fitted on others, and the threshold is the observed cosine for which the sets of the held-out queries have the best mean
+TRACC. The lowest threshold keeps every bundle unchanged, the highest drops all of it; both are candidates.
 """
 
 from __future__ import annotations
@@ -27,26 +27,25 @@ from bench.metrics.measures import tracc
 from bench.search.clauses import clauses
 from bench.search.dense import normalize
 
-#: Cosines and probabilities below and above all that occur: every tool serves, none does.
+#: Cosines and probabilities below and above all others: every tool serves, none does.
 KEEP_ALL, DROP_ALL = -1.0, 1.01
 _THRESHOLDS = 100
 _HELD_OUT = 0.2
-#: More held-out queries do not make the threshold better, only slower.
+#: More held-out queries do not improve the threshold, they only slow learning down.
 _MOST_HELD_OUT = 500
 _SEED = 0
 
 HeldOut = Literal["queries", "bundles"]
 Encode = Callable[[Sequence[str]], NDArray[np.float32]]
-BestTools = Callable[[NDArray[np.float32]], list[int | None]]
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """From which value of a judge a tool serves a clause, learnt on past queries.
+    """The value of a judge from which a tool serves a clause, learnt on past queries.
 
     Attributes:
         value: the cosine, or the probability, from which a tool serves a clause.
-        queries: how many held-out past queries it was learnt on; with 0 nothing was learnt and bundles are kept.
+        queries: number of held-out past queries; with 0 nothing was learnt and bundles are kept.
     """
 
     value: float
@@ -54,7 +53,7 @@ class Threshold:
 
 
 class Judge(Protocol):
-    """Says how sure it is that tools serve clauses."""
+    """Scores how likely tools serve clauses."""
 
     def values(
         self, queries: Sequence[str], split: Sequence[Sequence[str]], bundles: Sequence[Sequence[int]]
@@ -67,7 +66,7 @@ class CosineJudge:
     """Judges by the cosine of clause and tool.
 
     Args:
-        encode: gives vectors of texts.
+        encode: returns vectors of texts.
         tools: (tools, dimensions) normalised vectors of the library.
     """
 
@@ -81,7 +80,7 @@ class CosineJudge:
         if not any(split):
             return [np.zeros((0, len(bundle))) for bundle in bundles]
         return [
-            # Single precision, as in rankings: sums that differ in the order of their terms are then equal.
+            # Single precision, as in rankings: sums with another order of terms are then equal.
             (vectors @ self._tools[list(bundle)].T).astype(np.float32).astype(np.float64)
             for vectors, bundle in zip(clause_vectors(split, self._encode), bundles, strict=True)
         ]
@@ -96,10 +95,10 @@ def clause_vectors(split: Sequence[Sequence[str]], encode: Encode) -> list[NDArr
 
 
 class Rules:
-    """Maps clauses to the tools that a judge is sure enough of.
+    """Maps clauses to the tools that a judge scores high enough.
 
     Args:
-        judge: says how sure it is.
+        judge: scores tools.
         threshold: the value from which a tool serves a clause.
     """
 
@@ -115,7 +114,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Judgements:
-    """Queries as clauses, with what a judge says of every clause and every tool of the bundle.
+    """Queries as clauses, with a judge's values for every clause and every tool of the bundle.
 
     Attributes:
         clauses: the clauses of each query.
@@ -159,7 +158,7 @@ class Judgements:
 def held_out(history: History, unit: HeldOut) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows of the history to fit a retriever on, and rows to learn the threshold on; either may be empty.
 
-    The dev split is held out. Without one a fifth of the train split is, chosen by the hash of the text (or of the
+    The dev split is held out or, without one, a fifth of the train split, chosen by the hash of the text (or of the
     bundle), so that the same queries are held out whatever their order; equal texts stay on one side.
 
     Args:
@@ -185,12 +184,12 @@ def _key(text: str) -> bytes:
 
 
 def learn_threshold(judged: Judgements, history: History, added: Sequence[Sequence[int | None]]) -> Threshold:
-    """The threshold with the best mean TRACC; of equally good ones the lowest, which changes bundles least.
+    """The threshold with the best mean TRACC; of equal ones the lowest, which changes bundles least.
 
     Args:
-        judged: of the held-out past queries, with bundles from a retriever that has not seen them.
+        judged: values for the held-out past queries, with bundles from a retriever that has not seen them.
         history: the same past queries.
-        added: for each of them, the tool that re-ranking would add for each clause, were it unsolved.
+        added: for each of them, the tool that re-ranking would add for each clause if it were unsolved.
     """
     if not len(history):
         return Threshold(KEEP_ALL, 0)

@@ -26,7 +26,7 @@ from bench.search.dense import normalize
 from bench.search.topk import top_k
 from bench.search.words import words
 
-#: What is known of a clause and a tool, in the order of the columns; those of the query are the same for its clauses.
+#: Features of a clause and a tool, in column order; those of the query are the same for all its clauses.
 FEATURES = (
     "cosine of clause and tool",
     "the same, less the highest of the library",
@@ -38,10 +38,10 @@ FEATURES = (
     "inverse of the number of clauses",
 )
 _NEAREST = 10
-#: A past query is learnt from with the tools of its nearest past queries and of its own neighbourhood as wrong ones.
+#: Negatives of a past query: tools of its nearest past queries, and the tools most similar to it.
 _WRONG_BUNDLES = 5
 _WRONG_TOOLS = 10
-#: More past queries do not make eight weights better, only slower.
+#: More past queries do not improve eight weights, they only slow learning down.
 _MOST_QUERIES = 2000
 _PENALTY = 1e-3
 _MOST_ROUNDS = 10
@@ -53,11 +53,11 @@ class Evidence:
     """Computes the features of clauses and tools from the library and past queries.
 
     Args:
-        encode: gives vectors of texts.
+        encode: returns vectors of texts.
         texts: the texts of the tools.
         tools: (tools, dimensions) their vectors, normalised.
         past: past queries with gold.
-        unit: with `bundles`, past queries with the same gold tools as a query do not speak for them in training.
+        unit: with `bundles`, past queries with the same gold tools as a query do not support them in training.
     """
 
     def __init__(self, encode: Encode, texts: Sequence[str], tools: Matrix, past: History, unit: HeldOut) -> None:
@@ -89,7 +89,7 @@ class Evidence:
             if not texts:
                 continue
             likeness = self._past @ self._past[row]
-            # A query must not vouch for itself, nor for one that is worded alike.
+            # A query must not support itself, nor one with the same wording.
             likeness[[other for other, key in enumerate(self._keys) if key == self._keys[row]]] = -np.inf
             near = np.argsort(-likeness, kind="stable")[:_WRONG_BUNDLES]
             bundles = [tool for other in near if np.isfinite(likeness[other]) for tool in self._gold[other].tolist()]
@@ -103,7 +103,7 @@ class Evidence:
         return bags, serves
 
     def features(self, query: Matrix, texts: Sequence[str], vectors: Matrix, tools: Sequence[int]) -> Matrix:
-        """(clauses, tools, features) of a query that is not past; `query` and `vectors` are normalised."""
+        """(clauses, tools, features) of a new query; `query` and `vectors` are normalised."""
         return self._features(query, self._past @ query, texts, vectors, np.array(tools, dtype=np.int64))
 
     def _features(
@@ -140,10 +140,10 @@ class Weights:
     """Logistic regression over standardised features.
 
     Attributes:
-        centre, scale: (features,) what is subtracted from each feature, and what it is divided by.
+        centre, scale: (features,) the offset and the divisor of each feature.
         slopes: (features,) weights of the standardised features.
-        bias: what is added.
-        pairs: how many pairs of past query and tool it was learnt on; with 0 nothing was learnt.
+        bias: the intercept.
+        pairs: number of pairs of past query and tool it was learnt on; with 0 nothing was learnt.
     """
 
     centre: Matrix
@@ -159,7 +159,7 @@ class Weights:
 
 
 def learnt_weights(bags: Sequence[Matrix], serves: NDArray[np.bool_]) -> Weights:
-    """Logistic regression over each bag's best clause; which one is best changes with the weights, until it does not.
+    """Logistic regression on each bag's best clause, repeated until the best clauses no longer change.
 
     Args:
         bags: (clauses, features) of each pair of query and tool.
@@ -234,10 +234,11 @@ class Classifier:
 
 
 def learnt_weights_of(evidence: Evidence, past: History) -> Weights | None:
-    """Weights learnt on past queries; None where not both tools that serve and tools that do not are known.
+    """Weights learnt on past queries; None unless both positive and negative tools are known.
 
-    At most 2,000 past queries, chosen by the hash of their text. Of each, the tools that serve it, and as tools that do
-    not: those of its five nearest other past queries, as stage 1 finds bundles, and the ten most similar to its text.
+    At most 2,000 past queries are used, chosen by the hash of their text. Positives are the tools that serve a query;
+    negatives are those of its five nearest other past queries, as stage 1 finds bundles, and the ten tools most similar
+    to its text.
 
     Args:
         evidence: over the same past queries.

@@ -22,7 +22,7 @@ VIEWS: tuple[View, ...] = ("direct", "history", "context")
 
 
 def merged(lists: Sequence[Sequence[int]]) -> list[int]:
-    """Every tool once: those that are in most lists first, equals in the order in which they first appear."""
+    """Every tool once: those in most lists first, equal ones in the order of their first appearance."""
     every = list(chain.from_iterable(lists))
     counts = Counter(every)
     # A dictionary keeps the order of first appearance, and the sort is stable.
@@ -30,20 +30,20 @@ def merged(lists: Sequence[Sequence[int]]) -> list[int]:
 
 
 class Views:
-    """Looks at a problem from up to three sides.
+    """Searches tools for a problem in up to three ways.
 
     direct    the `size` tools whose texts are most similar to the problem (direct semantic alignment)
     history   the tools of the `size` most similar past queries, each tool once (historical query correlation)
     context   the `size` tools most similar to the first tool of `direct`, itself among them (contextual tool expansion)
 
-    That the first tool is its own nearest neighbour is how the published system counts: it is in two lists.
+    As in the published system, the first tool is its own nearest neighbour, so it is in two lists.
 
     Args:
         tools: (tools, dimensions) vectors of the library.
         past: (past queries, dimensions) vectors of the history; may have no rows.
         gold: the bundles of the same past queries.
-        views: which sides; their lists are merged in the order direct, history, context.
-        size: how many tools, or past queries, each side looks at.
+        views: which of the three; their lists are merged in the order direct, history, context.
+        size: number of tools, or past queries, per view.
     """
 
     def __init__(
@@ -81,5 +81,5 @@ class Views:
         return [list(dict.fromkeys(chain.from_iterable(bundles))) for bundles in rows]
 
     def best(self, problems: NDArray[np.float32]) -> list[int | None]:
-        """The first tool of each problem's merged lists; None where no view names any."""
+        """The first tool of each problem's merged lists; None if no view returns any."""
         return [next(iter(merged(lists)), None) for lists in self.lists(problems)]

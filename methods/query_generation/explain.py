@@ -1,4 +1,4 @@
-"""Why query generation ranked as it did: the rank of a tool for each query that was written, and for the utterance."""
+"""Why query generation ranked as it did: the rank of a tool for each generated query, and for the utterance."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def explain_queries(
     """Which query finds a tool, and at what rank.
 
     Args:
-        case: the query and the tools that are shown.
-        searched: what was searched with, in the order in which the rankings are taken.
+        case: the query and the displayed tools.
+        searched: the search texts, in the order of their rankings.
         lists: the ranking of the whole library by each of them.
         base: the name of the method that searched.
         interleaving: how the rankings are taken in turn.
@@ -45,7 +45,7 @@ def explain_queries(
 
 
 def _best(ranks: Ranks, names: Sequence[str]) -> tuple[int, str] | None:
-    """The best rank and the name of the first query that gives it; None where no query finds the tool."""
+    """The best rank and the name of the first query with it; None if no query finds the tool."""
     return min(
         ((rank, name) for rank, name in zip(ranks, names, strict=True) if rank is not None),
         key=lambda pair: pair[0],

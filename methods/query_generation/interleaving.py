@@ -1,10 +1,10 @@
 """Round-robin interleaving of several rankings.
 
-Kachuee et al. 2024, section 4.2, "iterate over the lists and take one item from each while skipping duplicates", can be
-read in two ways: what becomes of the turn of a list whose next tool was already taken?
+Kachuee et al. 2024, section 4.2, "iterate over the lists and take one item from each while skipping duplicates", has
+two readings, which differ in the turn of a list whose next tool was already taken:
 
-- `by-rank`: it is over. Round r looks at rank r of each list, so a list that repeats others adds fewer tools.
-- `next-new`: the list goes on to its next tool that is new. Each list adds one tool a round as long as it has any.
+- `by-rank`: the turn is lost. Round r uses rank r of each list, so a list that repeats others adds fewer tools.
+- `next-new`: the list continues to its next new tool. Each list adds one tool per round while it has any.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def interleaved(lists: Sequence[Sequence[int]], depth: int, interleaving: Interl
     The first k tools need no more than the first k of each list, so a deeper ranking begins with a shallower one.
 
     Args:
-        lists: tool codes, best first, without padding; none twice in a list.
-        depth: the most tools to give.
-        interleaving: what a list does whose next tool was already taken.
+        lists: tool codes, best first, without padding or repetitions.
+        depth: maximum tools.
+        interleaving: the turn of a list whose next tool was already taken.
     """
     taken: dict[int, None] = {}
     left = [iter(tools) for tools in lists]
@@ -68,11 +68,11 @@ def search(
     """Rank the library for each row by each of its queries.
 
     Args:
-        base: an indexed method, asked for each query by itself.
-        row_queries: the queries of each row; a row without any gets no tools.
-        utterances: what the queries of each row were written for.
+        base: an indexed method, called for each query separately.
+        row_queries: the queries of each row; a row without queries gets no tools.
+        utterances: the utterances that the queries of each row were written for.
         library: number of tools.
-        depth: the most tools of a row.
+        depth: maximum tools per row.
 
     Returns:
         Tool codes of each row by each of its queries, and whether the base failed on all of a row's queries.

@@ -36,10 +36,10 @@ LOCAL = "local:"
 
 @dataclass(frozen=True)
 class _Written:
-    """What was written for one utterance.
+    """The queries for one utterance.
 
     Attributes:
-        lines: the generated queries; empty where the reply has no usable line.
+        lines: the generated queries; empty if the reply has no usable line.
         failed: there is no reply.
     """
 
@@ -62,7 +62,7 @@ class _CausalWriter:
 
     @cached_property
     def model(self) -> CausalModel:
-        """The model; raises `UnavailableError` where it cannot be loaded."""
+        """The model; raises `UnavailableError` if it cannot be loaded."""
         with self._progress.stage(f"load {self.name}"):
             return load_causal(self.name)
 
@@ -126,7 +126,7 @@ class QueryGeneration(Method):
         self._outcomes: dict[str, _Written] = {}
 
     def marks(self) -> dict[str, str]:
-        """What every table says on the row of this method."""
+        """The mark of this method in every table."""
         ruled = self.parameters.llm == RULES
         return dict(RULES_MARK) if ruled else {}
 
@@ -135,7 +135,7 @@ class QueryGeneration(Method):
 
     def index(self, library: Library) -> None:
         self._tools = len(library)
-        # Nothing in the first repeat: its draws are those of a run without repeats.
+        # Empty in the first repeat: its draws are those of a run without repeats.
         self._repeat = repeat_seed(0)[1:]
         self._base.index(library)
 
@@ -149,12 +149,12 @@ class QueryGeneration(Method):
         return Ranking.of_lists(rows, [one or part.failed for one, part in zip(failed, written, strict=True)])
 
     def _asked(self, utterance: str, lines: Sequence[str]) -> tuple[str, ...]:
-        """What the base is asked: the lines, then the utterance; each once."""
+        """The search texts: the lines, then the utterance; each once."""
         last = (utterance,) if self.parameters.include_utterance or not lines else ()
         return tuple(dict.fromkeys([*lines, *last]))
 
     def _written(self, texts: Sequence[str]) -> list[_Written]:
-        """The queries written for each utterance; a blank one is answered without asking."""
+        """The queries written for each utterance; a blank one is answered without a call."""
         distinct = [text for text in dict.fromkeys(texts) if text.strip()]
         if self._remote is not None:
             answers = self._by_endpoint(distinct)
@@ -200,7 +200,7 @@ class QueryGeneration(Method):
             model.prompt(lambda part: query_prompt(prompt, part, chosen.queries), text, chosen.most_tokens)
             for text in texts
         ]
-        # By the text, so that a query's answer does not depend on its position.
+        # From the text, so that a query's answer does not depend on its position.
         seeds = [
             (int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]), *self._repeat)
             for text in texts

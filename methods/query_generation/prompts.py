@@ -57,12 +57,12 @@ _TEXTS: dict[Prompt, str] = {
 
 
 def query_prompt(prompt: Prompt, utterance: str, queries: int) -> str:
-    """The prompt that asks for at most `queries` queries, one on each line."""
+    """The prompt for at most `queries` queries, one per line."""
     if prompt == "utterance":
         return utterance
     return _TEXTS[prompt].format(queries=queries, utterance=" ".join(utterance.split()))
 
 
 def trained_prompt(name: str | None) -> Prompt | None:
-    """The prompt that a local model says it was trained on; None where it names none of these."""
+    """The prompt that a local model says it was trained on; None if it names none of these."""
     return next((prompt for prompt in get_args(Prompt) if prompt == name), None)

@@ -1,13 +1,13 @@
 """Candidate pruning: tool pairs worth classifying, so that N tools do not need N² calls.
 
-A pair is a candidate when any of three signs says that its tools may have to do with one another:
+A pair is a candidate if any of three criteria suggests that its tools are related:
 
-schema  an input that one requires is named like an output of the other: the same words, or the same last word. Names
-        that more than a few tools give back say nothing.
-parent  both belong to the same parent, if it has not too many tools.
+schema  one requires an input named like an output of the other: the same words, or the same last word. Names that
+        more than a few tools return carry no information.
+parent  both belong to the same parent, if it does not have too many tools.
 text    one is among the nearest of the other in its category, by the vectors of a sentence encoder.
 
-Each sign gives at most a constant number of pairs for each tool, so their number grows with N and not with N².
+Each criterion gives at most a constant number of pairs per tool, so their number grows with N and not with N².
 `benchmarks/candidates.py` measures how many true edges are among them.
 """
 
@@ -31,11 +31,11 @@ from bench.search.topk import blocks, top_k
 Pairs = NDArray[np.int32]
 Within = Literal["library", "category"]
 
-#: Nearest tools of each tool that the text proposes: on `starter`, twice as many find no edge more.
+#: Number of nearest tools to propose per tool by text: on `starter`, twice as many find no further edge.
 NEAREST = 5
-#: A name that more tools give back than this proposes no pair.
+#: A name that more tools return than this proposes no pair.
 _MOST_PRODUCERS = 10
-#: Parents with more tools than this propose no pairs by themselves.
+#: Parents with more tools than this propose no pairs.
 _LARGEST_PARENT = 30
 
 
@@ -45,12 +45,12 @@ def candidate_pairs(
     nearest: int = NEAREST,
     within: Within = "library",
 ) -> Pairs:
-    """Candidates by all three signs, sorted, distinct.
+    """Sorted, distinct candidates by all three criteria.
 
     Args:
         tools: the library, in code order.
         vectors: (tools, dimensions) of the tools' documents.
-        nearest: how many nearest tools of its category the text proposes for each tool.
+        nearest: number of nearest tools in its category that the text proposes for each tool.
         within: `category` keeps only pairs inside a category, as TGR builds the graph of ToolBench.
     """
     parts = [schema_pairs(tools, within), parent_pairs(tools), text_pairs(tools, vectors, nearest)]
@@ -58,7 +58,7 @@ def candidate_pairs(
 
 
 def schema_pairs(tools: Sequence[Tool], within: Within = "library") -> Pairs:
-    """One tool requires what the other may give back, by the names."""
+    """One tool requires what the other may return, by names."""
     producers: defaultdict[tuple[str, tuple[str, ...]], set[int]] = defaultdict(set)
     places = [tool.category if within == "category" else "" for tool in tools]
     for code, tool in enumerate(tools):
@@ -76,7 +76,7 @@ def schema_pairs(tools: Sequence[Tool], within: Within = "library") -> Pairs:
 
 
 def _keys(name: str) -> set[tuple[str, ...]]:
-    """What two names must share to be alike: all of their words, or the last one, whatever its number."""
+    """What two names must share to match: all of their words, or the last one, singular or plural."""
     words = name_words(name)
     return {words, ("last", _singular(words[-1]))} if words else set()
 

@@ -22,12 +22,12 @@ def propagation(edges: Edges, tools: int, direction: Direction, alpha: float, la
         tools: number of tools.
         direction: `symmetric` (eq. 3: information flows both ways), `prerequisite` (a prerequisite takes in its
             dependents, as DeleteAccount's information enters GetUserToken in the paper's case study) or
-            `dependent` (a dependent takes in its prerequisites).
+            alpha: weight of the self loop; 1 is eq. 3. A larger value keeps more of a tool's own text.
         alpha: weight of the self loop; 1 is eq. 3. A larger one keeps more of a tool's own text.
-        layers: how often the convolution is applied.
+        layers: number of convolutions.
 
-    D is the degree matrix of A + αI with A symmetric, whatever the direction, so that directions differ in where
-    information flows and not in how it is scaled.
+    D is the degree matrix of A + αI with A symmetric, for every direction, so that directions differ in where
+    information flows and not in scaling.
     """
     import scipy.sparse as sp
 
@@ -39,7 +39,7 @@ def propagation(edges: Edges, tools: int, direction: Direction, alpha: float, la
     loops = alpha * sp.identity(tools, format="csr")
     degree = np.asarray((both + loops).sum(axis=1)).ravel()
     scale = sp.diags_array(1.0 / np.sqrt(degree))
-    # Row i gathers what flows into tool i.
+    # Row i collects what flows into tool i.
     flow = {"symmetric": both, "dependent": forward, "prerequisite": forward.T}[direction]
     step = sp.csr_matrix(scale @ (flow + loops) @ scale)
     result = step

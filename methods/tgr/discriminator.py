@@ -27,11 +27,11 @@ SETTINGS = "discriminator.json"
 
 
 class DiscriminatorSettings(Record):
-    """What `discriminator.json` holds.
+    """The content of `discriminator.json`.
 
     Attributes:
-        threshold: least probability of a dependency that makes an edge.
-        pairs, edges: how many pairs it was chosen on, and how many of them are dependencies.
+        threshold: minimum probability of a dependency for an edge.
+        pairs, edges: number of pairs it was chosen on, and number of dependencies among them.
         precision, recall, f1: of the edges at that threshold, on those pairs.
     """
 
@@ -48,7 +48,7 @@ class Discriminator:
 
     Args:
         name: its folder.
-        progress: where long work reports to.
+        progress: receives the progress of long work.
     """
 
     def __init__(self, name: str, progress: Progress = QUIET) -> None:
@@ -68,10 +68,10 @@ class Discriminator:
 
     @cached_property
     def settings(self) -> DiscriminatorSettings:
-        """What the training chose.
+        """The result of the training.
 
         Raises:
-            UnavailableError: the folder holds no discriminator.
+            UnavailableError: the folder contains no discriminator.
         """
         try:
             if self._model.labels == LABELS:
@@ -84,15 +84,15 @@ class Discriminator:
         )
 
     def candidates(self, tools: Sequence[Tool], nearest: int = NEAREST, within: Within = "library") -> Pairs:
-        """The pairs of a library that are worth classifying."""
+        """The candidate pairs of a library."""
         vectors = self._encoder.encode([document(tool) for tool in tools])
         return candidate_pairs(tools, vectors, nearest, within)
 
     def probabilities(self, tools: Sequence[Tool], pairs: Pairs) -> NDArray[np.float64]:
-        """(pairs, 3) probabilities of `LABELS`, for a the first tool of each pair and b the second.
+        """(pairs, 3) probabilities of `LABELS`; a is the first tool of each pair and b the second.
 
-        The classifier reads both orders of a pair, and their mean is taken: so it does not matter which tool is named
-        first.
+        The classifier reads both orders of a pair, and their mean is used, so the order of the two tools does not
+        matter.
         """
         texts = [document(tool) for tool in tools]
         there = [(texts[a], texts[b]) for a, b in pairs]
@@ -116,7 +116,7 @@ def mean_of_orders(logits: NDArray[np.float64]) -> NDArray[np.float64]:
 def edges_above(pairs: Pairs, probabilities: NDArray[np.float64], threshold: float) -> Edges:
     """(edges, 2) [dependent, prerequisite] of the pairs with a dependency at least as probable as the threshold.
 
-    A pair is one edge at most: the more probable one of the two directions.
+    A pair is at most one edge: the more probable one of the two directions.
     """
     kept = probabilities[:, [0, 2]].max(axis=1) >= threshold
     turned = (probabilities[:, 2] > probabilities[:, 0])[kept]
@@ -142,10 +142,10 @@ def best_threshold(probabilities: NDArray[np.float64], labels: NDArray[np.int64]
     taken = np.arange(1, len(order) + 1)
     total = int(np.count_nonzero(labels != NEITHER))
     f1 = 2 * right / (taken + total)
-    # Pairs of equal score are taken together.
+    # Pairs with equal scores are taken together.
     f1[:-1][scores[:-1] == scores[1:]] = -1
     at = int(np.argmax(f1))
-    # Halfway to the next: the score itself would leave nothing to the last digits of another machine.
+    # Halfway to the next score, so that last digits of another machine do not matter.
     below = scores[at + 1] if at + 1 < len(scores) else 0.0
     return DiscriminatorSettings(
         threshold=float((scores[at] + below) / 2),

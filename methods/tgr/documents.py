@@ -1,7 +1,7 @@
 """The text of a tool for the pair classifier: inputs, outputs and description.
 
 Names are written as words, so that `orderId` and `order_id` are the same. Parent and category are left out: a
-dependency should be read off what tools do, and in some libraries every tool is its own parent.
+dependency should follow from what tools do, and in some libraries every tool is its own parent.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from bench.data.tables import Tool
 from bench.methods.tgr.rules import handle_of, name_words
 
-#: Response schemas have hundreds of fields; handles come first, then as many others as there is room for. Documents are
-#: short because a classifier costs what its tokens cost.
+#: Response schemas have hundreds of fields; handles come first, then as many others as fit. Documents are short because
+#: a classifier's cost grows with its tokens.
 _MOST_NAMES = 10
 _MOST_WORDS = 24
 
@@ -21,8 +21,8 @@ def document(tool: Tool, renamed: Mapping[str, str] | None = None) -> str:
     """`cancel order. needs: order id. may take: reason. gives: status. Cancels an order that was not sent yet.`
 
     Args:
-        tool: any tool; parts it does not have are left out.
-        renamed: names of inputs and outputs, as words, that are shown as others.
+        tool: any tool; missing parts are left out.
+        renamed: names of inputs and outputs, as words, -> names to show instead.
     """
     shown = renamed or {}
     required = [p.name for p in tool.parameters if p.required]

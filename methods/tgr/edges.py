@@ -14,7 +14,7 @@ from bench.data.tables import Edge
 #: (edges, 2) int32 codes [dependent, prerequisite].
 Edges = NDArray[np.int32]
 
-#: What may hold of a pair of tools (a, b), in the order of a classifier's outputs.
+#: Possible relations of a pair of tools (a, b), in the order of a classifier's outputs.
 LABELS = ("a depends on b", "neither", "b depends on a")
 NEITHER: Final = 1
 

@@ -1,4 +1,4 @@
-"""Why TGR ranked as it did: what a tool scores alone, and what its neighbours in the graph add."""
+"""Why TGR ranked as it did: a tool's own score, and what its neighbours in the graph add."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from bench.show.numbers import several
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-#: What a tool's share in its own smoothed vector is called.
+#: The name of a tool's share in its own smoothed vector.
 OWN = "own text"
-#: A change of a score that three decimals do not show.
+#: A change of a score that is invisible with three decimals.
 _NOTHING = 0.0005
 
 
 @dataclass(frozen=True)
 class _Smoothed:
-    """Shares of the tools' scores: (shown, library) what each tool of the library gives to each one that is shown."""
+    """Shares of the tools' scores: (displayed, library) what each tool of the library adds to each displayed one."""
 
     shares: NDArray[np.float64]
     scores: NDArray[np.float64]
@@ -40,18 +40,18 @@ def explain_graph(
 ) -> Explanation:
     """What a tool scores by its own text, and what each neighbour adds through the convolution.
 
-    With X' = P X, rows scaled to length 1, the similarity of a query q with tool i is the sum over tools j of
-    P_ij (q·x_j) / |X'_i|, for cosine and dot; with scores in place of vectors, of P_ij s_j / Σ_k P_ik. So the parts sum
-    to the score. Without the scaling, the divisor is 1, but for cosine. Distances are no such sum: neighbours are then
-    listed by name.
+    With X' = P X, rows scaled to length 1, the similarity of a query q with tool i is the sum over tools j of P_ij
+    (q·x_j) / |X'_i|, for cosine and dot; with scores in place of vectors, of P_ij s_j / Σ_k P_ik. So the parts sum to
+    the score. Without the scaling, the divisor is 1, except for cosine. Distances are not such a sum: neighbours are
+    then listed by name.
 
     Args:
-        case: the query and the tools that are shown.
+        case: the query and the displayed tools.
         base: the method whose vectors or scores are smoothed.
         edges: (edges, 2) of the graph.
         weights: (tools, tools) P.
         scaled: whether rows of X' have length 1, and scores are weighted means.
-        notes: what there is to say of the graph.
+        notes: remarks on the graph.
     """
     rows = weights[np.array(case.tools, dtype=np.int64)].toarray()
     smoothed = _smoothed(base, case, rows, scaled)
@@ -59,7 +59,7 @@ def explain_graph(
     pairs = {(int(a), int(b)) for a, b in edges}
 
     def label(tool: int, other: int) -> str:
-        """What a neighbour is to a tool, in two words."""
+        """The relation of a neighbour to a tool, in two words."""
         if other == tool:
             return OWN
         way = "needs" if (tool, other) in pairs else "for" if (other, tool) in pairs else "via"
@@ -107,7 +107,7 @@ def _parts(
     if not smoothed.additive:
         return (), ", ".join(name for name in names if name != OWN) or "no neighbours"
     parts = parts_of_sum(names, smoothed.shares[row, flowing], np.ones(len(flowing), dtype=np.bool_))
-    # Its own text first: the rest is what the graph brought.
+    # Its own text first; the rest comes from the graph.
     return tuple(sorted(parts, key=lambda part: part.name != OWN)), ""
 
 
@@ -118,7 +118,7 @@ def _because(tool: int, case: Case, answer: ExplainedAnswer, smoothed: _Smoothed
     row = {code: i for i, code in enumerate(case.tools)}
 
     def way(code: int) -> str:
-        """What the graph did to a tool."""
+        """The effect of the graph on a tool."""
         alone, after = answer.positions[code], float(smoothed.scores[row[code]])
         before = 0.0 if alone.score is None else alone.score
         if abs(after - before) < _NOTHING:
@@ -137,7 +137,7 @@ def _because(tool: int, case: Case, answer: ExplainedAnswer, smoothed: _Smoothed
 
 
 def graph_notes(graph: str, edges: int, direction: Direction, layers: int) -> tuple[str, ...]:
-    """What a graph is, and how the labels of neighbours are read."""
+    """A description of the graph, and a legend for the labels of neighbours."""
     ways = {
         "symmetric": "both ways",
         "prerequisite": "from tools to what they need",

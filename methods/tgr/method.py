@@ -28,8 +28,8 @@ from bench.search.topk import top_k
 class ToolGraphRetriever(Method):
     """Graph smoothing of the base's vectors: X' = D^-1/2 (A + αI) D^-1/2 X (eq. 3).
 
-    The base provides X, and its similarity compares X' with a query. The equation leaves rows of X' with other lengths
-    than those of X: long ones for a tool with many neighbours. Cosine does not see that; dot product, L1 and L2 do.
+    The base provides X, and its similarity compares X' with a query. The equation changes the lengths of rows: they
+    become long for a tool with many neighbours. Cosine ignores length; dot product, L1 and L2 do not.
 
     If the base has scores but no vectors (bm25, tfidf), the scores are smoothed with the same weights.
     """

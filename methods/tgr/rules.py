@@ -2,13 +2,13 @@
 
 Two rules, from TGR's two conditions for "a depends on b":
 
-result        a requires a *handle* (an id, a token, a key, ...) that only a few tools return. A handle is what a
-              user cannot make up: names, dates, places and free text are stated in the request and prove nothing.
+result        a requires a *handle* (an id, a token, a key, ...) that only a few tools return. A handle is something
+              that a user cannot make up: names, dates, places and free text are in the request and prove nothing.
 verification  b verifies something (its name begins with verify, validate, check, ...), a changes something, both
-              belong to the same parent, and all that b checks are inputs that a requires.
+              belong to the same parent, and everything that b checks is an input that a requires.
 
-The word lists were written from these definitions and looked at on the tools and annotated edges of `starter`; no
-query of any dataset was used.
+The word lists were written from these definitions and checked on the tools and annotated edges of `starter`; no query
+of any dataset was used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HANDLES = frozenset(
     "id ids identifier uuid guid token key code reference ref handle session ticket slug hash sku otp pin "
     "uri cursor nonce number no address".split()
 )
-#: Handles that people do carry in their heads or on their cards.
+#: Handles that people know by heart or have on their cards.
 _STATED = frozenset(
     "phone_number zip_code post_code postal_code country_code currency_code language_code area_code room_number "
     "flight_number train_number house_number card_number ip_address email_address address number code pin no".split()
@@ -79,14 +79,14 @@ def _results(tools: Sequence[Tool], most_producers: int) -> set[tuple[int, int]]
     for code, tool in enumerate(tools):
         for name in tool.return_names():
             handle = handle_of(name)
-            # A tool that takes a handle and gives it back does not produce it.
+            # A tool that takes a handle and returns it does not produce it.
             if handle is not None and handle not in accepted[code]:
                 producers[handle].add(code)
     pairs: set[tuple[int, int]] = set()
     for code, handles in enumerate(required):
         for handle in handles:
             makers = producers.get(handle or "", set()) - {code}
-            # A bare `id` or `token` means another thing at every vendor.
+            # A bare `id` or `token` means something else for every vendor.
             if handle is not None and "_" not in handle and len(makers) > 1:
                 makers = {maker for maker in makers if parent_of(tools[maker]) == parent_of(tools[code])}
             if len(makers) <= most_producers:

@@ -16,7 +16,7 @@ from bench.methods.tgr.discriminator import Discriminator
 from bench.methods.tgr.edges import Edges, coded
 from bench.methods.tgr.rules import rule_edges
 
-#: What a graph is called where it is no file.
+#: The names of graphs that are not files.
 GRAPHS = ("rules", "manual", "discriminator")
 
 
@@ -26,10 +26,10 @@ class GraphSource:
 
     Attributes:
         graph: one of `GRAPHS`, or a TSV file of edges.
-        most_producers: graph=rules: a handle given out by more tools than this makes no edge.
+        most_producers: graph=rules: a handle that more tools return than this makes no edge.
         discriminator: graph=discriminator: the classifier's folder.
-        nearest, within: graph=discriminator: which pairs are classified.
-        progress: where long work reports to.
+        nearest, within: graph=discriminator: which pairs to classify.
+        progress: receives the progress of long work.
     """
 
     graph: str
@@ -41,12 +41,12 @@ class GraphSource:
 
     @cached_property
     def classifier(self) -> Discriminator:
-        """The discriminator; raises `UsageError` where none is named."""
+        """The discriminator; raises `UsageError` if none is named."""
         return Discriminator(self.discriminator, self.progress)
 
     @property
     def name(self) -> str:
-        """What the graph is called, for the methods that use this."""
+        """The name of the graph, for the methods that use this."""
         return self.graph
 
     def _file(self) -> Path:
@@ -63,7 +63,7 @@ class GraphSource:
         return {} if self.graph in GRAPHS else {self.graph: sha256_of(self._file())}
 
     def check(self, library: Library) -> None:
-        """Raise a `BenchError` now if the edges cannot be had; classifies nothing."""
+        """Raise a `BenchError` if the edges are unavailable; classifies nothing."""
         if self.graph == "discriminator":
             self.classifier.settings  # noqa: B018 - reads the model's settings, or says that they are missing
         else:
@@ -75,7 +75,7 @@ class GraphSource:
         Raises:
             UsageError: `manual` on a library without annotated edges; no discriminator named; no such file.
             UnavailableError: the discriminator cannot be read.
-            DataError: the file is no edge list, or names unknown tools.
+            DataError: the file is not an edge list, or names unknown tools.
         """
         if self.graph == "rules":
             return rule_edges(library.tools, self.most_producers)

@@ -1,4 +1,4 @@
-"""Why ToolRerank ranked as it did: what was cut, what the cross-encoder made of the rest, and how it was split."""
+"""Why ToolRerank ranked as it did: truncation, the cross-encoder's scores, and the split by hierarchy."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _MOST_NAMED = 4
 def explain_stages(
     case: Case, stages: Reranking, seen: NDArray[np.bool_], chosen: ToolRerankParameters, base: ExplainedAnswer
 ) -> Explanation:
-    """Where a tool was cut, what the cross-encoder said, and which part of the answer it is in.
+    """Where a tool was truncated, its cross-encoder score, and its part of the answer.
 
-    `first` and `rest` are the paper's F₁ and F₂; `brought`: its parent is likely and brings all its tools; `cut`: below
-    the depth of Adaptive Truncation, so that it follows in the retriever's order.
+    `first` and `rest` are the paper's F₁ and F₂; `brought`: its parent is likely and adds all its tools; `cut`: below
+    the depth of Adaptive Truncation, so it follows in the retriever's order.
 
     Args:
-        case: the query and the tools that are shown.
-        stages: what each stage made of the query.
+        case: the query and the displayed tools.
+        stages: the stages' results for the query.
         seen: (tools,) whether a tool's parent is seen.
         chosen: the method's parameters.
         base: the retriever's answer.
@@ -49,7 +49,7 @@ class _Path:
 
     Attributes:
         part: `first`, `rest`, `brought` by its parent, or `cut` before reranking.
-        relevance: of the cross-encoder, where it was asked.
+        relevance: from the cross-encoder, if it was asked.
         note: in words.
     """
 
@@ -59,7 +59,7 @@ class _Path:
 
     @property
     def in_words(self) -> str:
-        """All of it in a sentence."""
+        """All fields in a sentence."""
         return self.note if self.relevance is None else f"relevance {number(self.relevance)}, {self.part}: {self.note}"
 
 
@@ -91,7 +91,7 @@ class _Paths:
         return _Path(part, relevance, self._group(tool))
 
     def _group(self, tool: int) -> str:
-        """Which tools are alike with a tool, and which of them it is."""
+        """The tools similar to a tool, and its position among them."""
         groups, tools = self._found.split.groups, self._found.reranked
         assert groups is not None
         alike = tools[groups == groups[tools == tool]].tolist()
@@ -103,7 +103,7 @@ class _Paths:
 
 
 def _notes(stages: Reranking, chosen: ToolRerankParameters) -> tuple[str, ...]:
-    """What was decided for the query as a whole."""
+    """The decisions for the query as a whole."""
     cut = f"Tools of seen parents are reranked to rank {chosen.seen_depth}, of unseen ones to {chosen.unseen_depth}."
     if stages.single is None:
         return (cut, "The hierarchy is left alone (classification=none).")

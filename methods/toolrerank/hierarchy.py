@@ -35,7 +35,7 @@ class Split:
 
     Attributes:
         first, rest: the two parts.
-        groups: (length,) of Algorithm 2, the group of each position, named by its lowest; None with Algorithm 1.
+        groups: (length,) in Algorithm 2, the group of each position, named by its lowest; None in Algorithm 1.
     """
 
     first: NDArray[np.int64]
@@ -51,7 +51,7 @@ class Split:
 def concentrated(parents: NDArray[np.int64], scores: NDArray[np.float64], threshold: float) -> Split:
     """Algorithm 1, for queries of one parent: tools of the likely parents come first.
 
-    A parent is likely when one of its tools scores above the threshold; the first tool's parent always is.
+    A parent is likely if one of its tools scores above the threshold; the first tool's parent always is.
 
     Args:
         parents: (length,) parent of the tool at each position of the reranked list.
@@ -67,14 +67,14 @@ def concentrated(parents: NDArray[np.int64], scores: NDArray[np.float64], thresh
 def diversified(parents: NDArray[np.int64], similarity: NDArray[np.float64], threshold: float, most: int) -> Split:
     """Algorithm 2, for queries of several parents: the best few of each group of like tools come first.
 
-    Two tools are alike when they share a parent or are more similar than the threshold; a group is a connected
-    component, so it also holds tools that are alike through others.
+    Two tools are similar if they share a parent or their similarity exceeds the threshold; a group is a connected
+    component, so it also includes tools that are similar through others.
 
     Args:
         parents: (length,) parent of the tool at each position of the reranked list, best first.
         similarity: (length, length) of the tools, symmetric.
         threshold: τ_m.
-        most: n, how many of a group come first.
+        most: n, the number of tools per group that come first.
     """
     alike = (parents[:, None] == parents[None, :]) | (similarity > threshold)
     is_first = np.zeros(len(parents), dtype=np.bool_)
@@ -97,14 +97,14 @@ def components(alike: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Reranking:
-    """What each stage made of one query: the ranking follows from it, and its explanation reads it.
+    """The results of the stages for one query, from which the ranking and its explanation follow.
 
     Attributes:
         retrieved: the base's tools, in its order.
-        reranked, logits: those that Adaptive Truncation keeps, the most relevant first, and their logits.
-        single: which of the two algorithms was applied: 1 (True) or 2; None where the hierarchy is left alone.
-        split: positions of `reranked` in F₁ and F₂; all of it is F₁ where the hierarchy is left alone.
-        brought, brought_logits: tools that likely parents bring to F₁, the most relevant first, and their logits.
+        reranked, logits: those kept by Adaptive Truncation, the most relevant first, and their logits.
+        single: which of the two algorithms was used: 1 (True) or 2; None if the hierarchy is not used.
+        split: positions of `reranked` in F₁ and F₂; all are in F₁ if the hierarchy is not used.
+        brought, brought_logits: tools that likely parents add to F₁, the most relevant first, and their logits.
     """
 
     retrieved: Codes
@@ -117,7 +117,7 @@ class Reranking:
 
     @property
     def order(self) -> Codes:
-        """F₁ with what was brought to it, by relevance; F₂; then what was not reranked, in the base's order."""
+        """F₁ with the tools added to it, by relevance; F₂; then tools that were not reranked, in the base's order."""
         first = np.append(self.reranked[self.split.first], self.brought)
         logits = np.append(self.logits[self.split.first], self.brought_logits)
         head = np.append(by_relevance(first, logits)[0], self.reranked[self.split.rest])

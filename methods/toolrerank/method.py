@@ -58,7 +58,7 @@ class HierarchyAwareReranker(Method):
 
     @abstractmethod
     def single(self, queries: Queries) -> NDArray[np.bool_] | None:
-        """(queries,) whether a query takes a single parent; None to leave the hierarchy alone."""
+        """(queries,) whether a query needs a single parent; None to ignore the hierarchy."""
 
     def fit(self, history: History) -> None:
         train = np.flatnonzero(history.split == SPLITS.index("train"))
@@ -81,7 +81,7 @@ class HierarchyAwareReranker(Method):
         return Ranking.of_lists(rows, None if base.failed is None else base.failed.tolist())
 
     def stages(self, queries: Queries, base: Ranking) -> list[Reranking]:
-        """What each stage makes of what the base retrieved for each query."""
+        """The results of each stage on what the base retrieved for each query."""
         chosen = self.parameters
         retrieved: list[Codes] = [row[row != PAD].astype(np.int64) for row in base.tools]
         kept = [row[truncated(self._seen[row], chosen.seen_depth, chosen.unseen_depth)] for row in retrieved]
@@ -114,12 +114,12 @@ class HierarchyAwareReranker(Method):
         return diversified(self._parents[tools], vectors @ vectors.T, chosen.multi_threshold, chosen.group_size)
 
     def _brought(self, first: Codes) -> Codes:
-        """What the parents of F₁ bring to it: all their other tools (the end of section 3.3's first half)."""
+        """The tools that the parents of F₁ add to it: all their other tools (the end of section 3.3's first half)."""
         brings = np.where(self._seen, self.parameters.extend_seen, self.parameters.extend_unseen)
         return np.setdiff1d(np.flatnonzero(brings & np.isin(self._parents, self._parents[first])), first)
 
     def _scored(self, queries: Queries, tools: list[Codes]) -> list[Scored]:
-        """Each query's tools, the most relevant first, and their logits, with the retriever's part where it has one."""
+        """Each query's tools, the most relevant first, and their logits, with the retriever's part if it has one."""
         pairs = [(text, self._texts[code]) for text, row in zip(queries.texts, tools, strict=True) for code in row]
         ends = np.cumsum([len(row) for row in tools])[:-1]
         known = np.zeros(len(pairs))

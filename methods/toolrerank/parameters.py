@@ -1,4 +1,4 @@
-"""What can be chosen of ToolRerank, whatever says how many parents a query takes."""
+"""The parameters of ToolRerank, whatever predicts how many parents a query needs."""
 
 from __future__ import annotations
 

@@ -603,6 +603,7 @@ class Stored:
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    """Results and a baseline of the embedded dataset, to be damaged in copies."""
     folder = tmp_path_factory.mktemp("stored")
     results = ("--results", str(folder / "results"))
     # Each example reads them by twelve commands, most of which take as long as there are rows.

@@ -31,10 +31,10 @@ from bench.cli.output import print_json
 from bench.data.edges import read_edges
 from bench.lab.training.generated import read_functions
 from bench.leaderboard.submit.code import source_files
+from bench.lookup.finding import find_result
 from bench.models.files import model_folder
 from bench.registry import build_method
 from bench.registry import methods as building
-from bench.results.finding import find_result
 from bench.results.manifest import Manifest
 from bench.results.store import MANIFEST, RUN, StoredResult
 
@@ -507,7 +507,7 @@ def look(event, arguments):
             os._exit(9)
 
 from pathlib import Path
-from bench.gating.example import write_example
+from bench.example.write import write_example
 sys.addaudithook(look)
 write_example(Path(place))
 """

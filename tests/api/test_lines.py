@@ -97,7 +97,7 @@ def test_a_line_of_the_command_has_it(faulty: Any, command: Callable[..., Any]) 
 METRICS = """\
 import functools
 import numpy as np
-from bench import Measure, ParameterSet
+from bench import ParameterSet, RankingMeasure
 
 class Options(ParameterSet):
     p: float = 0.5
@@ -114,10 +114,10 @@ def wrapped(function):
         return function(*arguments, **named)
     return inner
 
-FIELDS = ("ranking", frozenset({"k"}), "one", "none", "this test")
-PLAIN = Measure("plain", *FIELDS, ranked=lambda gold, k: 1 / 0)
-WITH = Measure("with", *FIELDS, ranked=broken, parameters=Options)
-WRAPPED = Measure("wrapped", *FIELDS, ranked=wrapped(lambda gold, k: np.zeros(len(k))[-1000]))
+WORDS = {"definition": "one", "edge_cases": "none", "source": "this test"}
+PLAIN = RankingMeasure("plain", function=lambda gold, k: 1 / 0, **WORDS)
+WITH = RankingMeasure("with", function=broken, parameters=Options, **WORDS)
+WRAPPED = RankingMeasure("wrapped", **WORDS, function=wrapped(lambda gold, k: np.zeros(len(k))[-1000]))
 """
 
 

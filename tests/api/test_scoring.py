@@ -18,11 +18,6 @@ Run = dict[str, dict[str, float]]
 
 
 @pytest.fixture
-def starter() -> bench.Dataset:
-    return bench.load_dataset("starter")
-
-
-@pytest.fixture
 def scores(starter: bench.Dataset) -> Run:
     """Twelve scored tools for each test query but the first, with ties; gold tools are often among them."""
     rng = np.random.default_rng(5)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas
 
 import bench
-from bench import History, Library, Measure, Method, ParameterSet, Queries, Ranking, top_k
+from bench import History, Library, Method, ParameterSet, Queries, Ranking, RankingMeasure, top_k
 from bench.methods.bm25 import BM25
 
 
@@ -32,14 +32,12 @@ class Shout(Method):
         return top_k(np.tile(self.loudness * self.parameters.weight, (len(queries), 1)), depth)
 
 
-FIRST = Measure(
-    name="first",
-    kind="ranking",
-    cutoffs=frozenset({"k"}),
+FIRST = RankingMeasure(
+    "first",
     definition="1 if the first tool is gold",
     edge_cases="none",
     source="ours",
-    ranked=lambda gold, k: (gold.ranks[:, 0] == 1).astype(np.float64),
+    function=lambda gold, k: (gold.ranks[:, 0] == 1).astype(np.float64),
 )
 
 with bench.config_context(offline=True, mirror="mirror", progress=True):

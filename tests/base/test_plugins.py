@@ -44,7 +44,7 @@ from bench.leaderboard.pages.registry import Page
 def _write(content, writer):
     writer.put("greetings.html", f"<!doctype html><title>{len(content.boards)} boards</title>")
 
-PAGE = Page("greetings", "greetings.html", _write, entry="Greetings", place=99)
+PAGE = Page("greetings", "greetings.html", _write, entry="Greetings", order=99)
 """
 PRINT = """
 import sys

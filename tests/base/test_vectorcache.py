@@ -34,6 +34,7 @@ def same(result: Vectors, expected: Vectors) -> bool:
 
 @pytest.fixture
 def cache(tmp_path: Path) -> VectorCache:
+    """An empty cache of one model."""
     return VectorCache("model", tmp_path)
 
 

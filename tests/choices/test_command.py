@@ -14,9 +14,9 @@ from bench.__main__ import run
 from bench.base.errors import ResultError
 from bench.choices.outcomes import FAULTS, MEANINGS, read_replies
 from bench.choices.runs import LONGEST_DESCRIPTION
+from bench.lookup.finding import find_result
 from bench.methods.choose import _LONGEST_DESCRIPTION, Fault
 from bench.registry import load_dataset
-from bench.results.finding import find_result
 from bench.results.store import NOTES, StoredResult, find_results
 
 
@@ -119,7 +119,7 @@ def test_a_model_that_always_refuses_is_unfit(choose: Any, chat_server: ChatServ
     code, told, report = choose("--json", "-q")
     assert code == 0, told
     test = report["calibration"]["starter"]["random"]
-    assert (test["n"], test["faults"]) == (0, ["too few groups of queries decide nothing"])
+    assert (test["n"], test["faults"]) == (0, ["too few query groups to decide"])
     (row,) = report["choices"]
     assert (row["outcomes"]["filtered"], row["faults"]["filtered"], row["estimated_replies"]) == (40, 40, 0)
     # What was withheld was made, and is paid for.
@@ -372,5 +372,5 @@ def test_a_choice_is_no_source_of_choices(choose: Any, chat_server: ChatServer, 
     results = tmp_path / "results"
     assert run(["choose", identifier, "--model", "scripted", "--results", str(results)]) == 2
     assert "is a choice itself" in capsys.readouterr().err
-    with pytest.raises(Exception, match="is no choice"):
+    with pytest.raises(Exception, match="is not a choice"):
         read_replies(find_result(results, "bm25@starter"))

@@ -18,10 +18,11 @@ from bench.__main__ import run as run_command
 from bench.base.errors import UnavailableError, UsageError
 from bench.cli.schemas import shipped_schema
 from bench.gating.baseline import read_baseline, write_baseline
+from bench.lookup.finding import find_result
 from bench.registry import load_dataset
-from bench.registry.versions import MOST_EARLIER, current_content, load_version
+from bench.registry.added import current_content
+from bench.registry.versions import MOST_EARLIER, load_version
 from bench.results.across_catalogues import take_snapshot, values_as_asked
-from bench.results.finding import find_result
 from bench.results.store import StoredResult
 
 Bench = Callable[..., Any]

@@ -14,17 +14,11 @@ import pytest
 from scipy import stats
 
 from bench.data.dataset import Dataset
-from bench.registry import load_dataset
-from bench.results.finding import find_result
+from bench.lookup.finding import find_result
 from bench.results.units import number_units
 from bench.stats.units import robust_mean
 
 Bench = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def starter() -> Dataset:
-    return load_dataset("starter")
 
 
 def run_file(folder: Path, name: str, dataset: Dataset, right: Callable[[int], bool]) -> Path:

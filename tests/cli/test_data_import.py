@@ -32,6 +32,7 @@ QUERIES = "query,tools\nWill it rain tomorrow?,forecast\nHow do I get to the mil
 
 @pytest.fixture
 def tools(tmp_path: Path) -> Path:
+    """A file of tools, with queries beside it."""
     (tmp_path / "tools.json").write_text(json.dumps({"tools": TOOLS}))
     (tmp_path / "queries.csv").write_text(QUERIES)
     return tmp_path / "tools.json"

@@ -35,6 +35,7 @@ def imported() -> list[tuple[str, str]]:
 
 @pytest.fixture
 def address() -> Iterator[str]:
+    """The address of an MCP server with three tools."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     process = subprocess.Popen([*SERVER, "web", "--tools", "a,b,c", "--page", "2", "--port", str(port)])
@@ -104,7 +105,7 @@ def test_two_servers_of_one_name_must_be_named(bench: Bench) -> None:
         ("hang-listing", "no answer within 2 seconds"),
         ("die-listing", "no answer: the process ended with 3; it said 'the key is not �[31mset'"),
         ("flood-start", "an answer of more than 8 MiB"),
-        ("endless", "a list of tools without an end: 1 tool on 20 pages, and a cursor to more"),
+        ("endless", "an endless list of tools: 1 tool on 20 pages, and a cursor to more"),
     ],
 )
 def test_a_server_that_fails_is_one_sentence_and_ended_and_nothing_is_kept(

@@ -58,7 +58,7 @@ def test_a_result_without_any_answer_is_no_baseline_and_gets_no_verdict(bench: B
     run("[]")
     refused = bench("bless", f"{command}@starter", "--out", "b.json", code=2).err
     assert " judged queries failed (" in refused
-    assert "there is nothing to hold a change against" in refused
+    assert "there is nothing to compare a change with" in refused
     run('["crateful.get_catalogue"]')
     bench("bless", f"{command}@starter", "--out", "b.json")
     run("[]")

@@ -22,7 +22,7 @@ from bench.base.errors import UsageError
 from bench.cli.schemas import shipped_schema
 from bench.gating.baseline import read_baseline, write_baseline
 from bench.gating.bless import bless
-from bench.results.finding import find_result
+from bench.lookup.finding import find_result
 from bench.results.manifest import ScoringCode
 from bench.results.store import StoredResult
 

@@ -19,7 +19,7 @@ from bench.__main__ import run
 from bench.base.config import config_context
 from bench.base.errors import UsageError
 from bench.gating.baseline import answers_digest
-from bench.results.finding import find_result
+from bench.lookup.finding import find_result
 from bench.results.store import StoredResult
 
 Bench = Callable[..., Any]

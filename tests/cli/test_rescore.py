@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from kit.results import rehash, seal
 
-from bench.results.finding import find_result
+from bench.lookup.finding import find_result
 from bench.results.store import MANIFEST, PER_QUERY, RUN, StoredResult, omit_ranking
 
 Bench = Callable[..., Any]

@@ -23,6 +23,7 @@ import bench as api
 from bench.__main__ import run
 from bench.base import secrets
 from bench.base.errors import UsageError
+from bench.base.keys import refuse
 
 #: Signs that each form writes in another way; the white space around it is of a file that `export` has read.
 KEY = 'sk-a/b+c"d&12=='
@@ -100,6 +101,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder, and a program in the environment that prints a key."""
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
@@ -149,8 +151,8 @@ def test_no_key_stands_in_anything_that_is_stored_sent_or_printed(
         ("list", "results", "--json"): 0,
         ("leaderboard", "build", "--out", "site"): 0,
     }
-    modules = [f"bench.cli.{verb}" for verb in ("run", "check", "gate", "bless")]
-    modules += ["bench.choices.command", "bench.leaderboard.command"]
+    modules = [f"bench.cli.{verb}" for verb in ("run", "gate", "bless")]
+    modules += ["bench.validation.check_command", "bench.choices.command", "bench.leaderboard.command"]
     ended = forked([Command(words) for words in codes], *modules)
     monkeypatch.setenv("BENCH_DEBUG", "1")
     (debug,) = forked([Command(["run", "-m", "talking:Fails", *limit])])
@@ -201,7 +203,7 @@ def test_a_key_is_refused_in_every_form(form: str, work: Path, monkeypatch: pyte
     with pytest.raises(
         UsageError, match=r"^the name holds the value of the environment variable ACME_API_TOKEN \("
     ) as error:
-        secrets.refuse("the name", "harmless", f"https://host/{form}/x")
+        refuse("the name", "harmless", f"https://host/{form}/x")
     assert not [each for each in forms(KEY) if each in str(error.value).encode()]
 
 
@@ -289,7 +291,7 @@ def test_what_is_public_anyway_is_no_key(value: str, tmp_path: Path, monkeypatch
     (tmp_path / ".ssh" / "id_rsa").touch()
     secrets._is_known_here.cache_clear()
     monkeypatch.setenv("MY_KEY", value)
-    secrets.refuse("the name", f"a {value}")
+    refuse("the name", f"a {value}")
     assert secrets.mask(value) == value
     monkeypatch.setenv("MY_KEY", "tenant_id")
     assert secrets.mask("a tenant_id") == "a [the key]"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.results.finding import find_result
+from bench.lookup.finding import find_result
 
 Bench = Callable[..., Any]
 

@@ -86,7 +86,7 @@ def test_other_commands_import_no_model(bench: Bench) -> None:
 
 def test_the_first_run_of_a_method_without_models_imports_only_what_it_uses(bench: Bench, tmp_path: Path) -> None:
     # Each takes a tenth of a second or more: of every user, and of every process that a run starts.
-    names = ["pandas", "pyarrow.compute", "scipy.sparse", "scipy.stats", "bench.evaluation.ray_cluster", "torch"]
+    names = ["pandas", "pyarrow.compute", "scipy.sparse", "scipy.stats", "bench.cluster.cluster", "torch"]
     cold = {"BENCH_CACHE": str(tmp_path / "cache")}
     assert imported([["run", "-m", "random", "-d", "starter", "--limit", "8"]], names, cold) == {}
 
@@ -105,6 +105,36 @@ def test_a_run_whose_texts_are_all_in_the_cache_imports_no_model(bench: Bench, p
     # And a result that is there is read, not made.
     assert imported([*again, *(words[:-2] for words in again)], MODELS) == {}
     assert [result["metrics"] for result in bench(*run).json] == [result["metrics"] for result in first]
+
+
+OURS = """
+import contextlib, io, sys
+from bench.__main__ import run
+with contextlib.redirect_stdout(io.StringIO()):
+    code = run(sys.argv[1:])
+assert code == 0, code
+sys.__stdout__.write(" ".join(name for name in sys.modules if name.partition(".")[0] == "bench"))
+"""
+
+
+def test_a_command_imports_the_modules_of_bench_that_it_uses(bench: Bench, tmp_path: Path) -> None:
+    policy = tmp_path / "gate.toml"
+    policy.write_text('[[rule]]\nmetric = "recall@5"\nmargin = 0.05\n', "utf-8")
+    bench("run", "-m", "bm25", "-m", "tfidf")
+    bench("bless", "bm25@starter", "--out", "baseline.json", "--by", "a test")
+    # Of some 500. A module more is no fault; ten more are a room that few need.
+    most = {
+        "run -m bm25 -d starter --overwrite always": 150,
+        "run -m bm25 -d starter": 124,
+        "show bm25@starter": 103,
+        "compare bm25@starter tfidf@starter": 138,
+        f"gate bm25@starter --baseline baseline.json --policy {policy}": 119,
+    }
+    for command, bound in most.items():
+        done = subprocess.run([sys.executable, "-c", OURS, *command.split()], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        names = done.stdout.split()
+        assert len(names) <= bound, f"{command} imports {len(names)} modules: {sorted(names)}"
 
 
 INTERRUPTED = """

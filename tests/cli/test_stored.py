@@ -20,10 +20,10 @@ from kit.processes import Command, forked
 from kit.results import seal
 
 from bench.base.errors import ResultError, UsageError
-from bench.results.aliases import read_alias, set_alias
-from bench.results.finding import find_result
+from bench.lookup.aliases import read_alias, set_alias
+from bench.lookup.finding import find_result
+from bench.lookup.removal import find_removable, remove_result
 from bench.results.manifest import MethodIdentity
-from bench.results.removal import find_removable, remove_result
 from bench.results.store import MANIFEST, RUN, StoredResult, is_complete
 
 Bench = Callable[..., Any]
@@ -320,7 +320,7 @@ def test_of_processes_that_remove_one_result_one_does_so(ready: Path) -> None:
     result_id = stored(ready, "bm25@starter").manifest.result_id
     others = [item for item in ready.glob("starter/*") if not item.name.endswith(result_id)]
     commands = [Command(["results", "rm", result_id, "--yes"])] * 3
-    ended = forked(commands, "bench.cli.stored", "bench.results.removal", together=True)
+    ended = forked(commands, "bench.cli.stored", "bench.lookup.removal", together=True)
     # One that comes later finds it gone, or finds no such result.
     assert sum(f"removed {result_id}" in item.out for item in ended) == 1, ended
     assert {item.code for item in ended} <= {0, 2}
@@ -360,7 +360,7 @@ def look(event, given):
             os.kill(os.getpid(), signal.SIGKILL)
 
 from bench.__main__ import main
-import bench.cli.stored, bench.results.removal, bench.results.aliases
+import bench.cli.stored, bench.lookup.removal, bench.lookup.aliases
 sys.argv = ["bench", *arguments]
 sys.addaudithook(look)
 main()
@@ -421,7 +421,7 @@ def test_what_is_too_much_to_look_through_is_said(bench: Bench, ready: Path, mon
     said = bench("results", "rm", result_id, code=2).out
     assert said.count("names it, and stays") == 5
     assert "\x1b" not in said
-    monkeypatch.setattr("bench.results.removal._MOST_FILES", 3)
+    monkeypatch.setattr("bench.lookup.removal._MOST_FILES", 3)
     said = bench("results", "rm", result_id, code=2).out
     assert said.count("names it, and stays") == 3
     assert "too many files" in said

@@ -14,7 +14,7 @@ import pytest
 from bench.base.errors import MethodError, UnresolvedError
 from bench.data.dataset import Dataset
 from bench.gating.baseline import read_baseline
-from bench.gating.candidate import ask_search
+from bench.gating.search_function import ask_search
 from bench.registry import load_dataset
 
 Bench = Callable[..., Any]

@@ -85,6 +85,7 @@ def values(part: Field, metric: str) -> dict[str, NDArray[np.float64]]:
 
 @pytest.fixture
 def small() -> Dataset:
+    """Sixty queries."""
     return made("small", 60)
 
 

@@ -32,6 +32,7 @@ CARD = Card(id="many", title="", summary="", licence="", redistribution=True, te
 
 @pytest.fixture(scope="module")
 def dataset() -> Dataset:
+    """A query for each of the first tools."""
     queries = [Query(f"q{i:02}", f"request {i}", {TOOLS[i].tool_id: 1}) for i in range(QUERIES)]
     return Dataset.build("many", CARD, Tables(TOOLS, queries))
 

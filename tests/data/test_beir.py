@@ -28,6 +28,7 @@ QRELS = {"train": "q1\tcrm.find\t1\n", "test": "q2\tpost.send\t2\n"}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """Where a dataset is exported to."""
     return tmp_path / "beir"
 
 
@@ -332,7 +333,7 @@ WANTED = "expected query id, tool id and whole number, tab-separated, or the fou
         ("q2 post.send", WANTED),
         ("q2\t1\tpost.send\t1", WANTED),
         ("q2 post send 1", WANTED),
-        ("q1\tcrm.find\t1", "query q1 is in train, too (qrels/train.tsv, line 1)."),
+        ("q1\tcrm.find\t1", "query q1 is also in train (qrels/train.tsv, line 1)."),
         (
             "q2\tpost.send\t2",
             "query q2 and tool 'post.send' have the relevance 2, and 1 in qrels/test.tsv, line 1; keep one of them.",

@@ -112,7 +112,7 @@ BAD_ID = f"is empty, longer than {MAX_ID_LENGTH} characters, or contains control
         ),
         (
             {"queries": [*QUERIES, Query("c", "", {"mail.send": 1, "nobody": 1})]},
-            "dataset made, query c: gold tool 'nobody' is not in the library; mend the source, or add it with "
+            "dataset made, query c: gold tool 'nobody' is not in the library; correct the source, or add it with "
             "--drop-unknown-gold.",
         ),
         *(

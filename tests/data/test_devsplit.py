@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.datasets import make_dataset
 
 from bench.base.errors import UsageError
-from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.devsplit import MOST, SHARE, HeldOut, hold_out_dev
-from bench.data.tables import Query, Split, Tables, Tool
-
-CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
+from bench.data.tables import Query, Split, Tool
 
 
 def made(sizes: list[int], *others: Query) -> Dataset:
@@ -23,7 +21,7 @@ def made(sizes: list[int], *others: Query) -> Dataset:
         for number, size in enumerate(sizes)
         for again in range(size)
     ]
-    return Dataset.build("made", CARD, Tables(tools, [*queries, *others]))
+    return make_dataset(tools, [*queries, *others])
 
 
 def of(dataset: Dataset, split: Split) -> set[str]:
@@ -57,7 +55,7 @@ def test_seeds_differ_and_the_order_of_queries_does_not_matter() -> None:
     dataset = made([2] * 30)
     chosen = {tuple(sorted(of(hold_out_dev(dataset, seed)[0], "dev"))) for seed in range(5)}
     assert len(chosen) == 5
-    turned = Dataset.build("made", CARD, Tables(dataset.tools, list(reversed(dataset.queries))))
+    turned = make_dataset(dataset.tools, list(reversed(dataset.queries)))
     assert of(hold_out_dev(turned, 0)[0], "dev") in [set(one) for one in chosen]
 
 

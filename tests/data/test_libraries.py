@@ -112,7 +112,7 @@ def test_the_card_names_the_sources_and_the_licences_of_both() -> None:
     ("size", "sentence"),
     [
         (4, "tools=4 is too small for small: its queries name 5 tools, which always stay; set tools=5 or more."),
-        (33, "tools=33 is too large for drawn: there are 32 tools; set less."),
+        (33, "tools=33 is too large for drawn: there are 32 tools; set fewer."),
     ],
 )
 def test_an_impossible_size_is_told_with_the_possible_one(size: int, sentence: str) -> None:
@@ -122,7 +122,7 @@ def test_an_impossible_size_is_told_with_the_possible_one(size: int, sentence: s
 
 
 def test_too_many_without_distractors_says_where_more_are() -> None:
-    with pytest.raises(UsageError, match=r"there are 12 tools; set less, or add distractors=mcp-servers"):
+    with pytest.raises(UsageError, match=r"there are 12 tools; set fewer, or add distractors=mcp-servers"):
         draw(small(), tools=13)
 
 

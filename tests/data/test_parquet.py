@@ -72,11 +72,13 @@ TABLES = Tables(
 
 @pytest.fixture
 def dataset() -> Dataset:
+    """Tables with all that a dataset can have."""
     return Dataset.build("made(split=x)", CARD, TABLES)
 
 
 @pytest.fixture
 def folder(dataset: Dataset, tmp_path: Path) -> Path:
+    """The dataset as it is stored."""
     write_dataset(dataset, tmp_path / "made")
     return tmp_path / "made"
 

@@ -29,6 +29,7 @@ TABLES = Tables(
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """A stored dataset, to be damaged."""
     write_dataset(Dataset.build("made", CARD, TABLES), tmp_path / "made")
     return tmp_path / "made"
 

@@ -158,11 +158,13 @@ class Recorder:
 
 @pytest.fixture(autouse=True)
 def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests to loopback go there directly."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
 @pytest.fixture
 def upstream() -> Iterator[Upstream]:
+    """A server of files on loopback."""
     with Upstream() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
@@ -173,11 +175,13 @@ def upstream() -> Iterator[Upstream]:
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
+    """An empty cache."""
     return tmp_path / "cache"
 
 
 @pytest.fixture
 def sources(upstream: Upstream, cache: Path) -> Sources:
+    """Downloads from the server into the cache, without waiting between attempts."""
     return Sources(cache=cache, base_url=upstream.url, patience=0.001)
 
 

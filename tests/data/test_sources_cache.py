@@ -60,6 +60,7 @@ class Upstream:
 
 @pytest.fixture
 def upstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
+    """A server with one file."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     upstream = Upstream(tmp_path / "upstream")
     upstream.put(NAME, BODY)
@@ -73,11 +74,13 @@ def upstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstre
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
+    """An empty cache."""
     return tmp_path / "cache"
 
 
 @pytest.fixture
 def sources(upstream: Upstream, cache: Path) -> Sources:
+    """Downloads from the server into the cache, without waiting between attempts."""
     return Sources(cache=cache, base_url=upstream.url, patience=0.001)
 
 
@@ -122,6 +125,7 @@ def test_one_missing_file_does_not_undo_the_others(upstream: Upstream, sources: 
 
 @pytest.fixture
 def mirrored(tmp_path: Path, upstream: Upstream, cache: Path) -> tuple[Sources, Path]:
+    """Sources with a mirror that has the file, and its path there."""
     copy = tmp_path / "mirror" / NAME
     copy.parent.mkdir(parents=True)
     copy.write_bytes(BODY)

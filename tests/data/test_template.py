@@ -119,7 +119,7 @@ def test_a_file_is_its_source(tmp_path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf{{ name }}\r\n{{ title }}\r\n")
     assert read_template(str(path)) == "{{ name }}\n{{ title }}"
     path.write_bytes(b"no field")
-    with pytest.raises(UsageError, match="names no field of a tool"):
+    with pytest.raises(UsageError, match="uses no field of a tool"):
         read_template(str(path))
     path.write_bytes(b"\xff{{ name }}")
     with pytest.raises(UsageError, match="is not UTF-8"):

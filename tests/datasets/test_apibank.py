@@ -32,6 +32,7 @@ def sha(text: str) -> str:
 
 @pytest.fixture
 def apibank(mirror: Path) -> Dataset:
+    """The dataset, loaded once in a process."""
     return loaded("apibank")
 
 

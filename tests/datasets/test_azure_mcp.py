@@ -31,11 +31,13 @@ UNMARKED = {
 
 @pytest.fixture
 def azure(mirror: Path) -> Dataset:
+    """The dataset, loaded once in a process."""
     return loaded("azure-mcp")
 
 
 @pytest.fixture
 def consolidated(mirror: Path) -> Dataset:
+    """The variant with fewer, wider tools."""
     return loaded("azure-mcp-consolidated")
 
 

@@ -26,6 +26,7 @@ OURS = dataset_entry("github-mcp").folder
 
 @pytest.fixture
 def github(mirror: Path) -> Dataset:
+    """The dataset, loaded once in a process."""
     return loaded("github-mcp")
 
 

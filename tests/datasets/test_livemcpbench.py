@@ -23,6 +23,7 @@ FOLDER = "icip-cas/LiveMCPBench/a928e57d1ee7a25579b9a7036030faffff72d15b"
 
 @pytest.fixture
 def live(mirror: Path) -> Dataset:
+    """The dataset, loaded once in a process."""
     return loaded("livemcpbench")
 
 

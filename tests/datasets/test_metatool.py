@@ -32,6 +32,7 @@ def bundles(dataset: Dataset, split: str) -> list[str]:
 
 @pytest.fixture
 def metatool(mirror: Path) -> Dataset:
+    """The dataset, loaded once in a process."""
     return loaded("metatool")
 
 

@@ -27,6 +27,7 @@ def gold_of(dataset: Dataset) -> list[str]:
 
 @pytest.fixture
 def single(mirror: Path) -> Dataset:
+    """The dataset, loaded once in a process."""
     return loaded("metatool-single")
 
 

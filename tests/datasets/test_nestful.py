@@ -43,6 +43,7 @@ def references(request: Any) -> set[tuple[str, str]]:
 
 @pytest.fixture
 def nestful(mirror: Path) -> Dataset:
+    """The dataset, loaded once in a process."""
     return loaded("nestful")
 
 

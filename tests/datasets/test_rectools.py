@@ -29,6 +29,7 @@ def bundles(dataset: Dataset, split: str) -> list[str]:
 
 @pytest.fixture
 def rectools(mirror: Path) -> Dataset:
+    """The dataset, loaded once in a process."""
     return loaded("rectools")
 
 

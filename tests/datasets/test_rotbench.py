@@ -36,6 +36,7 @@ def read(mirror: Path, noise: str) -> list[tuple[Any, list[Any], set[str]]]:
 
 @pytest.fixture
 def clean(mirror: Path) -> Dataset:
+    """The dataset, loaded once in a process."""
     return loaded("rotbench")
 
 

@@ -33,6 +33,7 @@ def lines(mirror: Path, name: str) -> list[Any]:
 
 @pytest.fixture
 def sealtools(mirror: Path) -> Dataset:
+    """The dataset, loaded once in a process."""
     return loaded("sealtools")
 
 

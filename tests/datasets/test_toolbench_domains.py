@@ -55,6 +55,7 @@ def write_group(folder: Path, group: str) -> None:
 
 @pytest.fixture
 def cut(tmp_path: Path) -> Dataset:
+    """The dataset made of a few hand-written files."""
     write_group(tmp_path, "G3")
     tables = importer.read(tmp_path)["toolbench-domains"]
     return Dataset.build("toolbench-domains", dataset_entry("toolbench-domains").card, tables)

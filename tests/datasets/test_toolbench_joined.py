@@ -26,11 +26,13 @@ SIX = {name: f"toolbench-{name.lower()}" for name in SETS.values()}
 
 @pytest.fixture
 def joined(mirror: Path) -> Dataset:
+    """The dataset, loaded once in a process."""
     return loaded("toolbench")
 
 
 @pytest.fixture
 def held_out(mirror: Path) -> Dataset:
+    """The joined dataset under the option that holds tools out."""
     return loaded(HELD_OUT)
 
 

@@ -31,6 +31,7 @@ def digest(text: str) -> str:
 
 @pytest.fixture
 def toollens(mirror: Path) -> Dataset:
+    """The dataset, loaded once in a process."""
     return loaded("toollens")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from kit.datasets import built, loaded
+from kit.validation import count_findings
 
 from bench.base.errors import DataError, UsageError
 from bench.base.spec import parse
@@ -22,7 +23,6 @@ from bench.evaluation.runner import Runner
 from bench.registry import build_method
 from bench.results.slices import by_slice
 from bench.results.store import StoredResult
-from bench.validation.dataset import audit
 
 
 def digest(text: str) -> str:
@@ -31,11 +31,13 @@ def digest(text: str) -> str:
 
 @pytest.fixture
 def unseen(mirror: Path) -> Dataset:
+    """The dataset, loaded once in a process."""
     return loaded("toollens-unseen")
 
 
 @pytest.fixture
 def domains(mirror: Path) -> Dataset:
+    """The dataset, loaded once in a process."""
     return loaded("toollens-domains")
 
 
@@ -134,7 +136,7 @@ def test_the_known_issues_of_unseen_are_what_the_card_says(unseen: Dataset) -> N
 
 
 def test_the_audit_of_unseen_finds_what_is_new_and_no_query_twice(unseen: Dataset) -> None:
-    by_check = {finding.check: finding.count for finding in audit(unseen)}
+    by_check = count_findings(unseen)
     assert by_check["leaked-query"] == by_check["leaked-query-dev"] == by_check["duplicate-query"] == 0
     assert (by_check["leaked-bundle"], by_check["unseen-parent"]) == (1160, 717)
 

@@ -26,6 +26,7 @@ def read(mirror: Path, *names: str) -> list[Any]:
 
 @pytest.fixture
 def linked(mirror: Path) -> Dataset:
+    """The dataset, loaded once in a process."""
     return loaded("toollinkos")
 
 

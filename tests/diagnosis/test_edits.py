@@ -11,10 +11,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+from kit.commands import write_example
 from kit.results import edit
 
 from bench.cli.schemas import shipped_schema
-from bench.gating.example import write_example
 from bench.importing.tools.tool import as_listed
 from bench.registry import load_dataset
 

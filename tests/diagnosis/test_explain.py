@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit.datasets import loaded
+from kit.datasets import loaded, make_dataset
 
 from bench.base.errors import ResultError, UsageError
 from bench.base.spec import parse
-from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Query, Tables, Tool
 from bench.diagnosis.explain import Explained, check_same_data, explain, query_named
@@ -31,7 +30,6 @@ from bench.models.vectorcache import VectorCache, text_key
 from bench.registry import build_method, method_names
 from bench.results.store import StoredResult
 
-CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
 TOLERANCE = 1e-5
 Run = Callable[..., StoredResult]
 
@@ -53,6 +51,8 @@ def providers() -> Dataset:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
+    """Run a method on the embedded dataset, or on another."""
+
     def run(method: str, dataset: Dataset | None = None, **plan: Any) -> StoredResult:
         chosen = loaded("starter") if dataset is None else dataset
         runner = Runner(tmp_path / "results", load=lambda _: chosen, build=build_method)
@@ -154,7 +154,7 @@ def test_every_other_method_explains_itself_and_agrees_or_says_that_it_does_not(
         explanation = explained.answer.explanation
         if type(build_method(method)).explain is Method.explain:
             assert not explanation.reasons
-            assert explanation.notes == (f"How {method} ranks is not taken apart here: ranks and scores alone.",)
+            assert explanation.notes == (f"{method} does not explain its ranking: ranks and scores only.",)
         else:
             assert explanation.reasons, explanation.notes
 
@@ -172,7 +172,7 @@ def test_apibank_is_explained_from_the_mirror(mirror: Path, run: Run) -> None:
 def made(tools: dict[str, str], edges: tuple[tuple[str, str], ...] = (), past: tuple[Query, ...] = ()) -> Dataset:
     rows = [Tool(name, name, text) for name, text in tools.items()]
     query = Query("asked", "post the letter", {"send": 1, "token": 1}, "test")
-    return Dataset.build("made", CARD, Tables(rows, [query, *past], [Edge(a, b, "result") for a, b in edges]))
+    return make_dataset(rows, [query, *past], [Edge(a, b, "result") for a, b in edges])
 
 
 def reason_of(explained: Explained, tool: str) -> Reason:
@@ -200,6 +200,7 @@ def test_words_and_their_shares_are_those_of_the_formula(run: Run) -> None:
 
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[dict[str, list[float]]], None]:
+    """Plant vectors of texts, in a cache of the test's own."""
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "planted"))
 
     def plant(vectors: dict[str, list[float]]) -> None:
@@ -391,7 +392,7 @@ def test_a_query_is_named_by_its_id_or_its_beginning(run: Run) -> None:
 
 def test_a_query_of_another_split_is_told(run: Run) -> None:
     queries = [Query("asked", "alpha", {"a": 1}, "test"), Query("past", "beta", {"a": 1}, "train")]
-    dataset = Dataset.build("made", CARD, Tables([Tool("a", "a", "alpha")], queries))
+    dataset = make_dataset([Tool("a", "a", "alpha")], queries)
     result = run("bm25", dataset)
     with pytest.raises(UsageError, match=r"has no query 'past': it is a train query of made.*--split train` evaluates"):
         query_named(result, "past", dataset)
@@ -405,7 +406,7 @@ def test_a_tool_whose_id_is_a_number_is_called_by_its_name_too() -> None:
 
 def test_an_id_that_begins_another_is_itself(run: Run) -> None:
     queries = [Query("q1", "a", {"t": 1}, "test"), Query("q10", "b", {"t": 1}, "test")]
-    dataset = Dataset.build("made", CARD, Tables([Tool("t", "t", "a")], queries))
+    dataset = make_dataset([Tool("t", "t", "a")], queries)
     assert query_named(run("bm25", dataset), "q1", dataset) == "q1"
 
 
@@ -418,7 +419,7 @@ TEXTS = st.text(st.sampled_from("ab Zé_9-Σς İ.\n"), max_size=14)
 @given(st.lists(TEXTS, min_size=2, max_size=5), TEXTS, st.sampled_from(ADDITIVE[:7]))
 def test_words_sum_to_the_score_whatever_the_texts(texts: list[str], asked: str, spec: str) -> None:
     tools = [Tool(f"t{i}", "", text) for i, text in enumerate(texts)]
-    dataset = Dataset.build("made", CARD, Tables(tools, [Query("q", asked, {"t0": 1}, "test")]))
+    dataset = make_dataset(tools, [Query("q", asked, {"t0": 1}, "test")])
     library = Library.of(dataset, "description")
     method = build_method(spec)
     method.index(library)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.results.finding import find_result
+from bench.lookup.finding import find_result
 
 Bench = Callable[..., Any]
 
@@ -201,13 +201,13 @@ def test_a_plug_in_explains_itself_and_what_it_is_built_on(
 @pytest.mark.parametrize(
     ("explanation", "fault"),
     [
-        ("'because'", "is a str and no Explanation"),
-        ("Explanation(reasons={0: Reason()})", "has not one reason for each tool that is shown"),
+        ("'because'", "is a str and not an Explanation"),
+        ("Explanation(reasons={0: Reason()})", "does not have one reason for each tool"),
         (
             "Explanation(columns=('a',), reasons={t: Reason() for t in case.tools})",
-            "has not one value for each of its columns",
+            "does not have one value for each column",
         ),
-        ("Explanation(order=case.tools[1:])", "has not each tool that is shown in its order"),
+        ("Explanation(order=case.tools[1:])", "does not order all tools"),
         ("Explanation(order=case.tools[::-1])", "does not add up to its scores"),
         ("Explanation(reasons={t: Reason(float(t) + 9) for t in case.tools})", "does not add up to its scores"),
     ],
@@ -221,7 +221,7 @@ def test_an_explanation_that_cannot_be_used_leaves_ranks_and_scores(
     bench("data", "add", "mine", "--from", folder)
     bench("run", "-m", f"{name}:Shorter", "-d", "mine")
     said = " ".join(bench("explain", f"{name}:Shorter@mine", "q1").out.split())
-    assert f"scores {fault}: ranks and scores alone." in said
+    assert f":Shorter {fault}: ranks and scores only." in said
     assert "crm.find" in said
 
 

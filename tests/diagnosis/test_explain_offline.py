@@ -6,25 +6,20 @@ from pathlib import Path
 
 import pytest
 from kit.chatserver import ChatServer
+from kit.datasets import make_dataset
 
 from bench.base.spec import parse
-from bench.data.card import Card
-from bench.data.dataset import Dataset
-from bench.data.tables import Query, Tables, Tool
+from bench.data.tables import Query, Tool
 from bench.diagnosis.explain import explain
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.registry import build_method
 from bench.results.store import StoredResult
 
-CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
-DATASET = Dataset.build(
-    "made",
-    CARD,
-    Tables(
-        [Tool("send", "send", "sends tea"), Tool("token", "token", "gives oats")],
-        [Query("asked", "a seat", {"token": 1}, "test")],
-    ),
+pytestmark = pytest.mark.usefixtures("own_cache")
+DATASET = make_dataset(
+    [Tool("send", "send", "sends tea"), Tool("token", "token", "gives oats")],
+    [Query("asked", "a seat", {"token": 1}, "test")],
 )
 
 #: Does not say that it asks a language model, so nothing but the network keeps it from asking.
@@ -44,11 +39,6 @@ class Silent(Method):
         LanguageModel("m").complete(asked)
         return Ranking.of_lists([list(range(self.tools))[:depth] for _ in queries.texts])
 '''
-
-
-@pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
 
 
 def stored(tmp_path: Path, method: str) -> StoredResult:

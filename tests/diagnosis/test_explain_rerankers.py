@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.datasets import make_dataset
 
 from bench.base.spec import parse
-from bench.data.card import Card
-from bench.data.dataset import Dataset
-from bench.data.tables import Query, Tables, Tool
+from bench.data.tables import Query, Tool
 from bench.diagnosis.explain import Explained, explain
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
@@ -23,8 +22,6 @@ from bench.models.encoders import EMBEDDED, Encoder
 from bench.models.vectorcache import VectorCache, text_key
 from bench.registry import build_method
 from bench.results.store import StoredResult
-
-CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
 
 PARENTS = {"a1": "A", "u1": "U", "b1": "B", "a2": "A", "v1": "V", "u2": "U", "a3": "A", "u3": "U"}
 LOGITS = {"a1": 0.0, "u1": 2.0, "b1": -1.0, "a2": 1.0, "v1": -2.0, "u2": 3.0, "a3": -3.0, "u3": 0.5}
@@ -53,7 +50,7 @@ def reranked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_models: dict[
         Query("5", "other", {"a1": 1, "b1": 1}, "test"),
     ]
     tools = [Tool(name, name, name, "category", parent) for name, parent in PARENTS.items()]
-    dataset = Dataset.build("made", CARD, Tables(tools, queries))
+    dataset = make_dataset(tools, queries)
 
     def reranked(method: str, **parameters: Any) -> Explained:
         arguments = ", ".join(f"{name}={value}" for name, value in parameters.items())

@@ -30,6 +30,7 @@ UNITS = np.array([0, 0, 1, 2, 3])
 
 @pytest.fixture
 def counts() -> ToolCounts:
+    """Counts of the rankings above at a depth of two."""
     return count_tools(RANKED, WANTED, FORBIDDEN, UNITS, 6, 2)
 
 

@@ -18,7 +18,7 @@ from bench.base.errors import ResultError, UsageError
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
-from bench.diagnosis.confusions import Wording
+from bench.diagnosis.confusions import WordStatistics
 from bench.diagnosis.explain import explain
 from bench.diagnosis.tool_report import (
     Place,
@@ -60,6 +60,7 @@ QUERIES = [
 
 @pytest.fixture
 def made() -> Dataset:
+    """The tools and queries above as a dataset."""
     return Dataset.build("made", CARD, Tables(TOOLS, QUERIES))
 
 
@@ -202,12 +203,12 @@ def test_a_method_that_is_gone_is_compared_by_words(run: Run, made: Dataset) -> 
     assert pair.why == "both have 'finds'; it lacks 'thing' in 1; it alone has 'way' in 1"
 
 
-def wording(texts: Sequence[str], *asked: tuple[str, str]) -> Wording:
+def wording(texts: Sequence[str], *asked: tuple[str, str]) -> WordStatistics:
     """What words say of tools `t0`, `t1`, ... with these texts, and of (query, the tool that it wants)."""
     tools = [Tool(f"t{i}", "", text) for i, text in enumerate(texts)]
     queries = [Query(f"q{i}", text, {tool: 1}) for i, (text, tool) in enumerate(asked)]
     dataset = Dataset.build("made", CARD, Tables(tools, queries))
-    return Wording(tool_texts(dataset, "description"), dataset, range(len(queries)))
+    return WordStatistics(tool_texts(dataset, "description"), dataset, range(len(queries)))
 
 
 VERBS = ("öffnet", "schließt", "druckt", "löscht", "sendet", "kopiert")
@@ -275,7 +276,7 @@ def test_one_repeat_is_counted(run: Run, tiny: Dataset) -> None:
 
 def test_what_cannot_be_counted_is_refused(run: Run, tiny: Dataset, made: Dataset) -> None:
     result = run("bm25", depth=4)
-    with pytest.raises(UsageError, match="k is 5, and the rankings of bm25 @ tiny have at most 4 tools"):
+    with pytest.raises(UsageError, match="k is 5, but the rankings of bm25 @ tiny have at most 4 tools"):
         count_ranking(result, tiny, 5)
     with pytest.raises(ResultError, match="was made on tiny as it was then"):
         count_ranking(result, made)

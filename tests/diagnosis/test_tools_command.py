@@ -217,7 +217,7 @@ def test_texts_from_outside_are_neither_obeyed_nor_run(bench: Bench, folder: Pat
     [
         (("--tool", "nowhere"), "starter has no tool 'nowhere'"),
         (("--tool", "rolobox"), "tools of starter begin with 'rolobox'"),
-        (("--k", "101"), "k is 101, and the rankings of bm25 @ starter have at most 100 tools"),
+        (("--k", "101"), "k is 101, but the rankings of bm25 @ starter have at most 100 tools"),
         (("--repeat", "2"), "has no repeats; there is no repeat 2"),
         (("--html", "x.html", "--tool", "rolobox.find_contact"), "leave out --tool"),
         (("--k", "0"), "0 is not in the range x>=1"),

@@ -8,13 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from bench.base.errors import UsageError
-from bench.base.spec import parse
 from bench.data.dataset import Dataset
 from bench.evaluation.rescore import rescore
-from bench.evaluation.tune import tune
-from bench.metrics import parse_metric, parse_metrics
-from bench.registry import build_method
+from bench.metrics import parse_metrics
 from bench.results.across_catalogues import take_snapshot, values_as_asked
 from bench.results.store import StoredResult
 
@@ -66,11 +62,6 @@ def test_an_older_result_gets_it_when_it_is_scored_again(run: Run, annotated: Da
     vars(older).update(metrics=metrics, per_query=result.per_query.drop_columns(names), run=result.run)
     again = rescore(older, annotated, parse_metrics(["excess_destructive@5"]))
     assert again.metrics.metrics == result.metrics.metrics
-
-
-def test_it_is_no_metric_to_tune_by(annotated: Dataset) -> None:
-    with pytest.raises(UsageError, match=r"excess_destructive@5 is not a ranking metric"):
-        tune(build_method, parse("bm25"), {"k1": [1.0]}, annotated, parse_metric("excess_destructive@5"))
 
 
 def test_on_an_edited_catalogue_the_candidate_s_own_values_stay(run: Run, annotated: Dataset) -> None:

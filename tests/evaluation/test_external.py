@@ -15,8 +15,8 @@ import pytest
 from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
 from bench.evaluation.external import score_run_file
-from bench.evaluation.scoring import scoring_code
 from bench.metrics import parse_metrics
+from bench.results.code_versions import scoring_code
 from bench.results.store import StoredResult, find_results
 
 Score = Callable[..., StoredResult]

@@ -17,13 +17,13 @@ from bench.base.errors import MethodError
 from bench.data.card import Unit
 from bench.data.dataset import Dataset
 from bench.evaluation.external import score_run_file
-from bench.evaluation.rescore import rescore, stored_answers, up_to_date
-from bench.evaluation.scoring import scoring_code
+from bench.evaluation.rescore import rescore, stored_answers
+from bench.evaluation.up_to_date import up_to_date
 from bench.interface import Library, Method, Queries, Ranking, ToolSets
 from bench.metrics import Metric, get_measure, parse_metrics
 from bench.metrics.goldranks import GoldRanks
-from bench.metrics.measure import Counts, Measure, Values
-from bench.results.code_versions import interval_hash, measure_hash, token_hash
+from bench.metrics.measure import Counts, RankingMeasure, Values
+from bench.results.code_versions import interval_hash, measure_hash, scoring_code, token_hash
 from bench.results.manifest import ScoringCode
 from bench.results.store import StoredResult, to_json, write_result
 from bench.search.topk import top_k
@@ -79,6 +79,7 @@ class Recommends(Asked):
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
+    """Each test counts calls from zero."""
     Asked.calls = 0
 
 
@@ -274,7 +275,7 @@ def test_a_scoring_that_fails_leaves_the_result_as_it_was(run: Run, tiny: Datase
     def broken(gold: GoldRanks, k: Counts) -> Values:
         raise ZeroDivisionError
 
-    measure = Measure("broken", "ranking", frozenset({"k"}), "", "", "", ranked=broken)
+    measure = RankingMeasure("broken", function=broken, definition="", edge_cases="", source="")
     result = run(Asked)
     stored = tables(result)
     with pytest.raises(MethodError, match=r"broken@3 failed: ZeroDivisionError"):

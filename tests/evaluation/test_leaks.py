@@ -52,11 +52,6 @@ def leaks(models: list[str], dataset: Dataset, rows: NDArray[np.int64]) -> dict[
     return training_leaks(models, dataset, rows, load_dataset)
 
 
-@pytest.fixture
-def starter() -> Dataset:
-    return load_dataset("starter")
-
-
 def test_a_model_that_learnt_from_other_queries_and_tools_is_not_marked(tmp_path: Path, starter: Dataset) -> None:
     write_card(tmp_path, card(["something else"], [Tool("send_email", "nothing", "like it")]))
     # That these texts are in no dataset is all that is said.
@@ -136,11 +131,11 @@ def test_a_card_reads_back(tmp_path: Path) -> None:
 
 def test_marks_stand_on_the_row_and_in_the_notes(tmp_path: Path) -> None:
     from bench.base.spec import Spec
+    from bench.comparison.rows import marks, usual
     from bench.evaluation.plan import Plan
     from bench.evaluation.runner import Runner
     from bench.interface import Context, Library, Method, Queries, Ranking
     from bench.registry import build_method
-    from bench.results.comparability import marks, usual
     from bench.results.store import StoredResult
 
     class Marked(Method):

@@ -109,7 +109,7 @@ def test_what_encodes_is_flaky_only_if_it_differs_on_its_own(run: Run, tiny: Dat
         """Answers by the size of the batch, without scores."""
 
         def __init__(self, *arguments: object) -> None:
-            super().__init__(*arguments)  # type: ignore[arg-type]
+            super().__init__(*arguments)
             self.include(Part())
 
         def rank(self, queries: Queries, depth: int) -> Ranking:

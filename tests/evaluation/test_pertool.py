@@ -22,6 +22,7 @@ from bench.registry import load_dataset
 
 @pytest.fixture
 def starter(monkeypatch: pytest.MonkeyPatch) -> Dataset:
+    """The embedded dataset, which counts as large."""
     monkeypatch.setattr(pertool, "_LARGE", 10)
     return load_dataset("starter")
 

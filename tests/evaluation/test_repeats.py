@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from bench.base.config import config_context, current_session, repeat_seed
 from bench.base.errors import MethodError, ResultError, UsageError
-from bench.base.protocol import MOST_REPEATS
 from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
 from bench.evaluation.plan import Plan
@@ -22,9 +21,9 @@ from bench.evaluation.rescore import repeated_answers, rescore, score_again
 from bench.evaluation.scoring import score
 from bench.interface import Context, Library, Method, Queries, Ranking, ToolSets
 from bench.interface.parts import has_chance
+from bench.lookup.finding import latest
 from bench.registry import build_method
 from bench.results.code_versions import template_hash
-from bench.results.finding import latest
 from bench.results.ids import RANKING_RULES, method_hash, result_id
 from bench.results.store import StoredResult, omit_ranking
 from bench.stats.repeats import decompose
@@ -78,6 +77,7 @@ class Fixed(Method):
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test begins with dice that were never asked."""
     monkeypatch.setattr(Dice, "asked", [])
     monkeypatch.setattr(Dice, "halt", None)
 
@@ -105,10 +105,10 @@ def test_a_run_without_repeats_has_the_id_that_it_always_had(run: Run, tiny: Dat
         "method": method_hash(method),
     }
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-    assert result_id(plan.conditions(tiny), method_hash(method)) == digest[:12]
+    assert result_id(tiny.content_hash, plan.resolve(tiny), method_hash(method)) == digest[:12]
     repeated = Plan(parse("tiny"), parse("random"), repeats=3)
     digest = hashlib.sha256(json.dumps({**identity, "repeats": 3}, sort_keys=True).encode()).hexdigest()
-    assert result_id(repeated.conditions(tiny), method_hash(method)) == digest[:12]
+    assert result_id(tiny.content_hash, repeated.resolve(tiny), method_hash(method)) == digest[:12]
 
 
 def test_files_of_a_run_without_repeats_know_nothing_of_repeats(run: Run) -> None:
@@ -182,12 +182,6 @@ def test_a_method_without_chance_runs_once_and_says_so(run: Run, notes: Any) -> 
 )
 def test_which_methods_have_chance(spec: str, expected: bool) -> None:
     assert has_chance(build_method(spec)) is expected
-
-
-def test_the_number_of_repeats_is_bounded(run: Run) -> None:
-    for wrong in (0, -1, MOST_REPEATS + 1):
-        with pytest.raises(UsageError, match=f"{wrong} repeats are asked for; choose from 1 to 100"):
-            run("random", repeats=wrong)
 
 
 # Numbers ------------------------------------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ class Halting(Method):
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test begins with a method that was never asked."""
     monkeypatch.setattr(Halting, "asked", [])
 
 
@@ -386,6 +387,7 @@ class Workshop:
 
 @pytest.fixture
 def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Dataset) -> Iterator[Workshop]:
+    """A working folder with a slow method; what the test has started ends with it."""
     shop = Workshop(tmp_path, tiny)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BENCH_DATA", str(tmp_path / "data"))

@@ -68,6 +68,7 @@ def scoped(dataset: Dataset, **more: Any) -> Dataset:
 
 @pytest.fixture(scope="module")
 def starter() -> Dataset:
+    """The embedded dataset with scopes."""
     return scoped(loaded("starter"))
 
 
@@ -118,7 +119,7 @@ def test_a_re_ranker_gets_candidates_that_may_be_seen(tiny: Dataset) -> None:
             self.base.index(library)
 
         def rank(self, queries: Queries, depth: int) -> Ranking:
-            ranking = self.base.rank(queries, 3)
+            ranking: Ranking = self.base.rank(queries, 3)
             given_bases.append(ranking.tools)
             return replace(ranking, scores=None)
 

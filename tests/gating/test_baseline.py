@@ -34,6 +34,7 @@ def test_values_come_back_as_they_are_kept(numbers: list[float]) -> None:
 
 @pytest.fixture
 def written(tmp_path: Path, make_baseline: Callable[..., Baseline]) -> tuple[Path, Baseline]:
+    """A baseline and the file that holds it."""
     path = tmp_path / "b" / "mine.json"
     baseline = make_baseline({"recall@5": [1.0, 0.5, math.nan], "ndcg@5": [1 / 3, 0.0, 1.0]})
     write_baseline(path, baseline)

@@ -14,12 +14,11 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
+from kit.commands import write_example
 from kit.comments import Comments, comments
 from kit.jobs import GitHubJob, run_action, run_gitlab
 from kit.once import Once
 from kit.packages import ROOT, build, clean_environment, copied
-
-from bench.gating.example import write_example
 
 yaml = pytest.importorskip("yaml")
 pytestmark = pytest.mark.slow("packages built and installed")
@@ -73,6 +72,7 @@ class Machine:
 
 @pytest.fixture
 def wheel(once: Once, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as a wheel, built once in a run."""
     source = tmp_path_factory.mktemp("source") / "checkout"
     (built,) = once("wheel", lambda folder: build(copied(source), folder, "--wheel")).glob("*.whl")
     return built
@@ -108,6 +108,7 @@ def check_split(workflow: Any) -> None:
 
 @pytest.fixture
 def server() -> Iterator[Comments]:
+    """A server of comments."""
     with comments() as server:
         yield server
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.commands import write_example
 from kit.comments import COMMIT, TOKEN, Comments, comments
 from kit.jobs import GitHubJob, run_gitlab
-
-from bench.gating.example import write_example
 
 yaml = pytest.importorskip("yaml")
 
@@ -42,6 +41,7 @@ def host(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def server(host: str, tmp_path: Path) -> Iterator[Comments]:
+    """A server of comments, as each host has it."""
     with comments(tmp_path / "socket" if host == "github" else None) as server:
         yield server
 

@@ -169,6 +169,7 @@ def test_what_was_not_judged_has_every_form_too(outcome: Outcome) -> None:
     assert line.startswith("::error")
     (case,) = ElementTree.fromstring(junit(result))[0].findall("testcase")
     assert case[0].tag == ("error" if outcome == "not run" else "failure")
+    assert case[0].text == case[0].attrib["message"] == "the split differs: a|b"
 
 
 def test_a_pass_is_a_notice() -> None:

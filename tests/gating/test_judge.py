@@ -241,6 +241,10 @@ def test_failed_queries_above_what_is_allowed_are_no_measurement(judged: Judged)
     assert (report.outcome, report.exit_code) == ("not run", 3)
     assert "1 of 269 judged queries failed" in report.reasons[0]
     assert judged({"recall@5": THEN}, {"recall@5": THEN}, RECALL | {"max_failed": 1}, n_failed=1).outcome == "pass"
+    # Whatever the policy allows: where all failed, nothing was measured.
+    for failed, outcome in ((268, "pass"), (269, "not run")):
+        lenient = RECALL | {"max_failed": 1000}
+        assert judged({"recall@5": THEN}, {"recall@5": THEN}, lenient, n_failed=failed).outcome == outcome
 
 
 def test_a_metric_that_either_side_lacks_was_not_run(judged: Judged) -> None:
@@ -499,7 +503,10 @@ def test_a_report_says_where_the_queries_come_from(judged: Judged) -> None:
     [
         ({}, "same code, parameters and models"),
         ({"run_file": "answers.jsonl"}, "same content"),
-        ({"marks": [Mark.from_method("remote", "asks elsewhere")]}, "nothing tells whether its code is still the same"),
+        (
+            {"marks": [Mark.from_method("remote", "asks elsewhere")]},
+            "no version of it is given, so its code may have changed",
+        ),
     ],
     ids=["a method", "a run file", "a service without a version"],
 )

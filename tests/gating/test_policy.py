@@ -98,7 +98,7 @@ RULE = '[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n'
         ("max_failed = -1\n" + RULE, "max_failed"),
         ('catalogue = "may chnge"\n' + RULE, "catalogue"),
         (RULE + "max_broken = -1", "rule[1].max_broken"),
-        ('[[rule]]\nmetric = "auroc"\nmax_broken = 0', "no value of a single query"),
+        ('[[rule]]\nmetric = "auroc"\nmax_broken = 0', "no value for a single query"),
         ("rule = 3", "rule"),
         ("level = ", "is not TOML"),
     ],

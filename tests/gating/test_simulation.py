@@ -20,11 +20,13 @@ ROOM = 3 * (0.05 * 0.95 / RUNS) ** 0.5
 
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
+    """The program of the simulation."""
     return program("benchmarks/gate.py")
 
 
 @pytest.fixture(scope="module")
 def values() -> NDArray[np.float64]:
+    """Values of recall@5 of the queries that a blessed baseline judges."""
     stored = read_baseline(ROOT / "baselines" / "apibank-tgr.json").values["recall@5"].array()
     judged: NDArray[np.float64] = stored[~np.isnan(stored)]
     assert len(judged) == 269

@@ -116,6 +116,7 @@ RUNNABLE |= {
 HARNESS = {
     *("bench.base.errors", "bench.base.progress", "bench.base.secrets", "bench.base.locks", "bench.models.llm.budget"),
     *("bench.registry.methods", "bench.interface.explanation", "bench.interface.construction", "bench.identity.used"),
+    "bench.base.keys",
     # Which `Context.build` enters.
     *("bench.base.config:join_session", "bench.base.config:_active"),
 }

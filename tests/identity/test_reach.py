@@ -17,7 +17,6 @@ from bench.identity import reach as bench_reach
 from bench.identity.reach import Definition, Reached, reach
 
 Files = Mapping[str, str]
-Hashed = Callable[..., str]
 
 
 @pytest.fixture

@@ -8,17 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.datasets import make_dataset
 
-from bench.data.card import Card
 from bench.data.dataset import Dataset
-from bench.data.tables import SPLITS, Edge, Query, Split, Tables, Tool
+from bench.data.tables import SPLITS, Edge, Query, Split, Tool
 from bench.data.template import TEMPLATES, Template
 from bench.interface.views import History, Library, Queries
 
 checked = settings(deadline=None, derandomize=True)
-CARD = Card(
-    id="tiny", title="Tiny", summary="Made here.", licence="none", redistribution=True, template="name_description"
-)
 TOOLS = [
     Tool("t2", "second", "does two", category="c", parent="p", source="the upstream text"),
     Tool("t0", "zeroth", "does none"),
@@ -34,7 +31,7 @@ def dataset(split: list[Split]) -> Dataset:
         for number, side in enumerate(split)
     ]
     edges = [Edge("t2", "t0", "result"), Edge("t1", "t0", "verification")]
-    return Dataset.build("tiny", CARD, Tables(TOOLS, queries[::-1], edges))
+    return make_dataset(TOOLS, queries[::-1], edges, id="tiny", template="name_description")
 
 
 @given(splits, st.data())
@@ -110,7 +107,7 @@ def test_the_library_holds_tools_texts_and_edges_in_the_order_of_ids(template: T
 
 
 def test_a_library_without_edges_has_a_table_of_none() -> None:
-    made = Dataset.build("tiny", CARD, Tables(TOOLS, [Query("q", "text", {})]))
+    made = make_dataset(TOOLS, [Query("q", "text", {})], id="tiny", template="name_description")
     assert Library.of(made, "description").edges.shape == (0, 2)
 
 

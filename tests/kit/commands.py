@@ -10,6 +10,7 @@ import pytest
 
 from bench.__main__ import run
 from bench.base.paths import results_folder
+from bench.example.write import write_example as write_example
 from kit.once import Once
 from kit.results import LOCKS, of_this_run
 

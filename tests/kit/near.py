@@ -1,8 +1,9 @@
 """The tests that are nearest to what has changed since the last commit: by room, by imports and by shared words.
 
-Nothing is stored. Of a changed file come first the tests of its room that are named after it or import it, then the
-other tests of its room and all that import it, then the tests of what imports it. Within each of these, the test comes
-first that shares most words with the functions that have changed.
+Nothing is stored. Of a changed file come first the tests of its room that are named after it or import it, and tests
+elsewhere that have its name or share a rare name with the change, then the other tests of its room and all that import
+it, then the tests of what imports it. Within each of these, the test comes first that shares most words with the
+functions that have changed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from typing import NamedTuple
 CODE = {"bench": "bench", "methods": "bench.methods", "datasets": "bench.datasets", "leaderboard": "bench.leaderboard"}
 CODE |= {"tests/kit": "kit"}
 #: The most tests that are chosen, for a change of whatever size.
-MOST = 300
+MOST = 150
+#: A name that so few tests have, or fewer, leads to them from any room.
+FEW = 10
 
 _DOTTED = re.compile(r"\b(?:bench|kit)(?:\.\w+)+")
 _FROM = re.compile(r"^\s*from ((?:bench|kit)[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
@@ -143,10 +146,23 @@ def _near_file(checkout: Checkout, file: str, new: set[int], gone: set[int]) -> 
         direct = bool(imported & changed) or path.name in checkout.text(test)
         if here and (direct or any(stem in Path(test).stem for stem in stems)):
             return 0
+        if Path(test).stem == f"test_{path.stem}":
+            return 0
         return 1 if here or direct else 2 if imported & importers else 3
 
-    near = [(distance(name), test) for name in checkout.tests for test in checkout.tests_of(name)]
     score = checkout.weights
+    rare = math.log(sum(len(checkout.tests_of(name)) for name in checkout.tests) / FEW)
+
+    def names_it(test: Test) -> bool:
+        """Whether a test shares a rare name with the change, such as a setting that a changed function reads."""
+        return any("_" in word and score[word] >= rare for word in test.words & words)
+
+    near = [
+        (0 if names_it(test) else at, test)
+        for name in checkout.tests
+        for at in [distance(name)]
+        for test in checkout.tests_of(name)
+    ]
     return [
         test.id
         for at, test in sorted(near, key=lambda item: (item[0], -sum(score[word] for word in item[1].words & words)))
@@ -161,7 +177,8 @@ def _room(file: str) -> str:
 
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[a-z]{3,}", text.lower()))
+    """The words of a text, and its names of several words."""
+    return frozenset([*re.findall(r"[a-z]{3,}", text.lower()), *re.findall(r"[a-z]+(?:_[a-z]+)+", text.lower())])
 
 
 def changed_lines(root: Path) -> dict[str, tuple[set[int], set[int]]]:

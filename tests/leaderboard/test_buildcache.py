@@ -17,7 +17,7 @@ from bench.leaderboard import site as site_module
 from bench.leaderboard.boards import board as board_module
 from bench.leaderboard.boards.board import RowSample, slug_of
 from bench.leaderboard.buildcache import BuildCache
-from bench.results.current import is_of_today
+from bench.lookup.current import is_of_today
 from bench.results.store import StoredResult
 
 

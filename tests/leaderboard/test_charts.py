@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bench.leaderboard.pages import charts
+from bench.results.manifest import MetricValue
 from bench.show.figures import fit_names
 
 HOSTILE = '</text><script>alert("x")</script>&\x00\u202e'
@@ -176,6 +178,44 @@ def test_the_area_under_drawn_steps_is_that_of_the_function(pairs: list[tuple[in
     assert drawn == pytest.approx(area, abs=0.002)
 
 
+def test_bars_are_cut_by_the_shares_of_their_parts_and_the_key_names_those_that_a_row_has() -> None:
+    bars = [("a", (1, 0, 3)), ("empty", (0, 0, 0)), ("b", (4, 0, 0))]
+    svg = charts.shares("t", bars, ("right", "never", "wrong"), "key")
+    root = ElementTree.fromstring(svg)
+    boxes = [item for item in root.iter() if item.get("class") == "part"]
+    key, drawn = [[item for item in boxes if (len(item) > 0) == hint] for hint in (False, True)]
+    assert [item.get("fill") for item in key] == ["url(#key-0)", "url(#key-2)"]
+    words = [item.text for item in root.iter() if item.tag.endswith("text")]
+    assert words == ["right", "wrong", "a", "25", "75", "b", "100"]
+    widths = [float(item.attrib["width"]) for item in drawn]
+    assert widths == pytest.approx([widths[2] / 4, widths[2] * 3 / 4, widths[2]], abs=0.1)
+    assert float(drawn[1].attrib["x"]) == pytest.approx(float(drawn[0].attrib["x"]) + widths[0], abs=0.1)
+    rows = [float(item.attrib["y"]) for item in drawn]
+    assert rows[0] == rows[1] < rows[2] == rows[0] + charts._ROW
+
+
+def test_steps_have_a_line_at_every_fifth() -> None:
+    root = ElementTree.fromstring(charts.steps("t", [(1.0, 0.5)], "across", "up"))
+    upright = [item.attrib["d"] for item in root.iter() if item.get("class") == "grid" and "V" in item.attrib["d"]]
+    places = [float(path[1:].partition(",")[0]) for path in upright]
+    assert places == pytest.approx([52 + (charts.WIDTH - 76) * fifth / 5 for fifth in range(6)], abs=0.06)
+
+
+@pytest.mark.parametrize(("count", "shown"), [(3, 3), (40, 5)])
+def test_the_first_stage_is_named_and_each_other_whose_name_covers_none(count: int, shown: int) -> None:
+    value = MetricValue(mean=0.5, low=0.4, high=0.6, n=9)
+    root = ElementTree.fromstring(charts.trend("t", [charts.DatedMean(f"d{i}", value, "") for i in range(count)], "m"))
+    texts = {item.text: float(item.attrib["x"]) for item in root.iter() if re.fullmatch(r"d\d+", item.text or "")}
+    assert "d0" in texts
+    assert len(texts) == shown
+    assert all(after - before >= 80 for before, after in pairwise(texts.values()))
+
+
+def test_a_label_that_is_led_to_may_stand_above_its_point_as_well_as_below() -> None:
+    led = {place for places in charts._LED for place in places}
+    assert {(x, 8 - y, ends) for x, y, ends in led} == led
+
+
 def test_what_cannot_be_drawn_is_left_out() -> None:
     assert charts.steps("t", [], "across", "up") == ""
     assert charts.rank_picture("t", []) == ""
@@ -196,3 +236,8 @@ def test_a_scale_of_costs_has_a_few_round_numbers_however_narrow_it_is(first: fl
     assert all(10**first * (1 - 1e-9) <= value <= 10 ** (first + width) * (1 + 1e-9) for value in result)
     assert result == sorted(set(result))
     assert all(float(f"{value:.3g}") == pytest.approx(value, rel=1e-6) for value in result)
+
+
+def test_three_decades_have_room_for_twos_and_fives_and_four_have_not() -> None:
+    assert charts._round(0, 3) == [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
+    assert charts._round(0, 4) == [1, 10, 100, 1000, 10_000]

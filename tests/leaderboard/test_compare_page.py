@@ -58,7 +58,7 @@ def test_pairs_are_what_bench_compare_prints(spec: str) -> None:
         assert result[[pairs_module.LOW, pairs_module.HIGH]].tolist() == pytest.approx([item.low, item.high], abs=1e-9)
         assert (result[pairs_module.WINS], result[pairs_module.LOSSES]) == (item.wins, item.losses)
         standing = board.standings[METRIC]
-        on_board = standing.pairs[standing.place(other), standing.place(base)]
+        on_board = standing.pairs[standing.position(other), standing.position(base)]
         assert result[pairs_module.P] == item.corrected == on_board
     assert pairs.between(ids[0], ids[0]) is None
     assert pairs.between(ids[0], "elsewhere") is None

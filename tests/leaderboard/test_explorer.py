@@ -20,7 +20,7 @@ from kit.sites import Built
 
 from bench.base.paths import results_folder
 from bench.leaderboard import boardjobs
-from bench.leaderboard.boards import facts
+from bench.leaderboard.boards import registered
 from bench.leaderboard.pages import explorer
 from bench.leaderboard.writer import Writer
 from bench.registry import load_dataset
@@ -43,7 +43,7 @@ def test_queries_gold_and_first_tools_are_those_of_the_data_and_the_rankings(
     monkeypatch.setattr(explorer, "BLOCK", 7)
     dataset = load_dataset("starter")
     board = ready_site.board
-    explorer.write_explorer(board, facts.data_of(board.spec, board.content_hash), Writer(tmp_path))
+    explorer.write_explorer(board, registered.data_of(board.spec, board.content_hash), Writer(tmp_path))
     shown = explorer.chosen(board)
     heads = []
     for row in shown:
@@ -128,7 +128,7 @@ def test_a_dataset_that_may_not_be_given_away_shows_ids_alone(
 ) -> None:
     dataset = load_dataset("starter")
     card = dataset.card.model_copy(update={"redistribution": False, "known_issues": []})
-    monkeypatch.setattr(boardjobs, "data_of", lambda *_: facts.BoardData(card, dataset, ""))
+    monkeypatch.setattr(boardjobs, "data_of", lambda *_: registered.BoardData(card, dataset, ""))
     site = build()
     whole = b"".join(site.bytes().values()).decode("utf-8", "replace")
     texts = [query.text for query in dataset.queries] + [tool.description for tool in dataset.tools]

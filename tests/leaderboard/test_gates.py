@@ -16,7 +16,7 @@ from bench.base.paths import results_folder
 from bench.gating.baseline import Baseline, read_baseline, write_baseline
 from bench.leaderboard.boards import gates
 from bench.leaderboard.pages import gates as gates_page
-from bench.leaderboard.pages.registry import Content
+from bench.leaderboard.pages.registry import SiteData
 from bench.leaderboard.pages.rendering import render
 from bench.results.store import StoredResult
 
@@ -172,7 +172,7 @@ def test_what_cannot_be_judged_is_told_and_not_passed(
     assert by_result_id["e" * 12].verdict == "not comparable"
     assert "content" in by_result_id["e" * 12].report.reasons[0]
     shown = {result.manifest.result_id for result in results}
-    content = Content([], [], [], [], [], [], {}, shown, {}, [], {}, [gate])
+    content = SiteData([], [], [], [], [], [], {}, shown, {}, [], {}, [gate])
     values = gates_page.PAGE.values
     assert values is not None
     text = render("gates", "", "gates.html", **(values(content) or {}))
@@ -238,7 +238,7 @@ def test_wrong_words_are_sentences(bench: Callable[..., Any], few: Path, tmp_pat
     assert "there is no baseline in" in bench(*build, "--baselines", tmp_path / "empty", code=6).err
     bench("bless", folder_of(few, "bm25"), "--out", tmp_path / "own" / "b.json")
     said = bench(*build, "--baselines", tmp_path / "own", code=2).err
-    assert "gate.toml for the baselines; name one with --policy" in said
+    assert "gate.toml does not exist; name one with --policy" in said
     (tmp_path / "p.toml").write_text(POLICY)
     assert "name them with --baselines" in bench(*build, "--policy", tmp_path / "p.toml", code=2).err
     assert not (tmp_path / "site").exists()

@@ -24,7 +24,7 @@ from bench.leaderboard.boards.board import assemble, read_results
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages import datasets as datasets_page
 from bench.leaderboard.pages import libraries as libraries_page
-from bench.leaderboard.pages.registry import Content
+from bench.leaderboard.pages.registry import SiteData
 from bench.leaderboard.writer import Writer
 from bench.show.figures import MOST_SERIES, Sized
 
@@ -89,7 +89,7 @@ def page(tmp_path: Path) -> Callable[[str], Page]:
         groups, _ = read_results(results_folder())
         boards = [assemble(row, {item.manifest.result_id: None for item in row}, {}) for row in groups]
         drawn = libraries.bases({board.spec for board in boards})
-        content = Content(boards, [], [], [], [], [], {}, set(), {}, drawn, {}, [])
+        content = SiteData(boards, [], [], [], [], [], {}, set(), {}, drawn, {}, [])
         writer = Writer(tmp_path / "pages")
         for module in (libraries_page, datasets_page):
             module._write(content, writer)
@@ -156,7 +156,7 @@ def test_they_are_found_under_their_dataset_and_from_every_board(sized_site: Bui
     for spec, board in boards.items():
         assert f"../{path}" in site.page(f"d/{board.slug}.html").links
         assert f"d/{board.slug}.html" in listing.links
-        values = "Another library than the dataset's own:" in site.page(f"d/{board.slug}.html").texts
+        values = "Not the dataset's own library:" in site.page(f"d/{board.slug}.html").texts
         assert values == (spec != "starter")
         assert f"../d/{board.slug}.html" in site.page(path).links
     assert "with extra, library of" in " ".join(listing.texts)

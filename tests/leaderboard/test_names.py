@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.leaderboard.boards.facts import facts_of
 from bench.leaderboard.boards.names import Title, apart, declared_names, title_of
-from bench.registry.methods import _builtin
+from bench.leaderboard.boards.registered import describe_method
+from bench.registry.methods import built_in_methods
 from bench.results.manifest import MethodIdentity
 
 
@@ -20,7 +20,7 @@ def method(spec: str, run_file: bool = False) -> MethodIdentity:
 
 
 def test_each_method_of_the_repository_has_a_name_of_its_own() -> None:
-    assert set(declared_names()) == set(_builtin())
+    assert set(declared_names()) == set(built_in_methods())
     for names in (
         [row.name.casefold() for row in declared_names().values()],
         [str(title_of(method(name))).casefold() for name in declared_names()],
@@ -30,7 +30,7 @@ def test_each_method_of_the_repository_has_a_name_of_its_own() -> None:
 
 def test_names_speak_of_parameters_that_exist() -> None:
     for name, values in declared_names().items():
-        facts = facts_of(name)
+        facts = describe_method(name)
         assert facts is not None
         assert {*values.say, *values.quiet, *values.words} <= {item.name for item in facts.parameters}, name
         assert set(values.words) <= set(values.say), name

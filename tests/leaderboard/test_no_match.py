@@ -77,7 +77,7 @@ def test_rows_are_in_the_order_of_their_ranks(tmp_path: Path, few_decide: None) 
     assert result is not None
     standing = result.standing
     assert standing is not None
-    best = [standing.ranks[standing.place(row.id), 0] for row in result.rows]
+    best = [standing.ranks[standing.position(row.id), 0] for row in result.rows]
     assert best == sorted(best)
     assert len(set(best)) > 1
     assert {row.family for row, _ in result.left} == {"oracle", "random", "coverage"}

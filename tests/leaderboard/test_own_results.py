@@ -29,6 +29,7 @@ KEPT = pytest.mark.slow("the kept results")
 
 @pytest.fixture(scope="module")
 def kept() -> list[StoredResult]:
+    """The stored results of this repository."""
     results = list(find_results(RESULTS))
     assert all(isinstance(item, StoredResult) for item in results)
     return [item for item in results if isinstance(item, StoredResult)]

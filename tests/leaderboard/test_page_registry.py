@@ -22,7 +22,7 @@ def _write(content, writer):
     writer.put("news.html", render("rejected", "", "news.html", rejected=content.rejected))
 
 
-PAGE = Page("news", "news.html", _write, entry="News", place=5)
+PAGE = Page("news", "news.html", _write, entry="News", order=5)
 """
 
 
@@ -72,5 +72,5 @@ def test_a_new_module_is_built_and_named_on_every_page(build: Callable[..., Buil
 def test_kinds_have_names_and_places_of_their_own() -> None:
     pages = registry.pages()
     assert len({page.name for page in pages}) == len(pages)
-    places = [page.place for page in pages if page.entry]
+    places = [page.order for page in pages if page.entry]
     assert places == sorted(set(places))

@@ -23,6 +23,7 @@ from kit.sites import kept
 from bench.__main__ import run as command
 from bench.base.paths import results_folder
 from bench.comparison.best import best_sentence
+from bench.comparison.rows import competes
 from bench.leaderboard import site as site_module
 from bench.leaderboard.boards import standings
 from bench.leaderboard.boards.overall import overall
@@ -31,7 +32,6 @@ from bench.leaderboard.pages.rendering import _ticks
 from bench.methods import bm25
 from bench.metrics import measures
 from bench.registry import load_dataset
-from bench.results.comparability import competes
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.bounded import Span
@@ -66,7 +66,7 @@ def test_a_board_is_ranked_and_an_oracle_stands_last_without_a_rank(ready_site: 
     recall_5 = board.standings["recall@5"]
     assert len(recall_5.ids) == 4
     assert board.rows[-1].id not in recall_5.ids
-    assert recall_5.ranks[recall_5.place(board.rows[0].id), 0] == 1
+    assert recall_5.ranks[recall_5.position(board.rows[0].id), 0] == 1
 
 
 def test_numbers_are_those_of_the_result(ready_site: Any) -> None:
@@ -120,7 +120,7 @@ def test_a_ranking_on_one_dataset_says_and_shows_what_its_board_does(ready_site:
         assert lead.p == p
         assert lead.verdict == ("ahead" if p < 0.05 else "not told apart")
     board = ready_site.only("d/*.html").texts
-    for place in ranking.places:
+    for place in ranking.rows:
         stored = place.row.result.metrics.metrics["recall@5"]
         if place.low is not None and not place.row.older:
             assert (place.low, place.high) == pytest.approx((stored.low, stored.high), abs=1e-12)
@@ -131,7 +131,7 @@ def test_a_ranking_on_one_dataset_says_and_shows_what_its_board_does(ready_site:
 
 def test_a_method_that_lacks_a_dataset_has_no_mean(two_datasets: Any) -> None:
     (view, *_), _ = views_of(read_ranking_set(), two_datasets.made.boards, {})
-    rows = {place.key: place for place in overall(view, "recall@5", "all", {}).places}
+    rows = {place.key: place for place in overall(view, "recall@5", "all", {}).rows}
     assert rows["bm25"].mean is not None
     assert rows["random"].mean is None
     assert rows["random"].lacks == ("apibank",)

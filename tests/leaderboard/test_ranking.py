@@ -24,6 +24,7 @@ from bench import compare
 from bench.__main__ import run as command
 from bench.base.errors import UsageError
 from bench.base.paths import results_folder
+from bench.comparison.rows import competes
 from bench.data.entries import dataset_entries
 from bench.leaderboard.boards import answers as answers_module
 from bench.leaderboard.boards import board as board_module
@@ -32,7 +33,6 @@ from bench.leaderboard.boards import rankingset, standings, tables
 from bench.leaderboard.boards.pairs import DIFFERENCE, HIGH, LOW, METRIC, P, pairs_of
 from bench.leaderboard.buildcache import BuildCache
 from bench.registry import load_dataset
-from bench.results.comparability import competes
 from bench.results.store import StoredResult
 from bench.stats.differences import sign_flip_intervals
 from bench.stats.noninferiority import pair_verdict
@@ -130,14 +130,14 @@ def _ranking(boards: Sequence[Any], metric: str = "recall@5") -> Any:
 
 def _rows(ranking: Any, only: frozenset[str] | None = None) -> list[tuple[str, float | None]]:
     """System and mean, in the order of the board; `only` of these."""
-    return [(place.key, place.mean) for place in ranking.places if only is None or place.key in only]
+    return [(place.key, place.mean) for place in ranking.rows if only is None or place.key in only]
 
 
 def _standing(ranking: Any, only: frozenset[str]) -> tuple[dict[str, tuple[Any, ...]], list[list[float]]]:
     """What each of these systems has, and the p-values of their pairs."""
     places = {
         place.key: (place.ranks, place.low, place.high, place.lacks, place.reference)
-        for place in ranking.places
+        for place in ranking.rows
         if place.key in only
     }
     at = [i for i, key in enumerate(ranking.standing.ids) if key in only]
@@ -150,7 +150,7 @@ def _before() -> Any:
 
 
 def _honest() -> frozenset[str]:
-    return frozenset(place.key for place in _before().places)
+    return frozenset(place.key for place in _before().rows)
 
 
 def _noise(spec: str, seed: int, level: float = 0.05) -> NDArray[np.float64]:
@@ -173,7 +173,7 @@ def _best(spec: str) -> NDArray[np.float64]:
 
 def _first(spec: str) -> NDArray[np.float64]:
     """The values on a dataset of the method that is first over all of them."""
-    return _honest_values(spec)[_before().places[0].key]
+    return _honest_values(spec)[_before().rows[0].key]
 
 
 def _honest_values(spec: str) -> dict[str, NDArray[np.float64]]:
@@ -274,7 +274,7 @@ def test_whatever_is_added_the_others_keep_their_order_and_their_means(
     after = _ranking(_boards(added))
     assert _rows(after, _honest()) == _rows(_before())
     assert _standing(after, _honest()) == _standing(_before(), _honest())
-    first = [place.ranks[0] for place in after.places if place.ranks]
+    first = [place.ranks[0] for place in after.rows if place.ranks]
     assert first == sorted(first)
 
 
@@ -313,7 +313,7 @@ def _contradictions_of(board: Any) -> list[tuple[str, str, str]]:
         numbers = pairs.between(one, other)
         if numbers is None:
             continue
-        p = standing.pairs[standing.place(one), standing.place(other)]
+        p = standing.pairs[standing.position(one), standing.position(other)]
         verdict = pair_verdict(numbers[DIFFERENCE], p, standing.decided)
         if numbers[P] != p or (verdict in {"better", "worse"}) != (p < 0.05):
             found.append((one, other, "other p-values"))
@@ -393,7 +393,7 @@ def test_answers_name_the_best_that_fits_and_everybody_who_ties() -> None:
         ties, outside = ({row.key for row in rows} for rows in (answer.ties, answer.outside))
         assert same == ties | outside
         assert not ties & outside
-        rest = [row for row in ranking.places if row.ranks and row.key.partition("(")[0] not in FLOORS | LEARNERS]
+        rest = [row for row in ranking.rows if row.ranks and row.key.partition("(")[0] not in FLOORS | LEARNERS]
         if answer.question == "Best without training":
             assert answer.others == len(rest) - 1
             assert answer.best.mean == max(row.mean for row in rest)
@@ -417,8 +417,8 @@ def test_the_statement_agrees_with_the_overall_table_and_every_dataset(tmp_path:
         collected.append(board_module.sample_rows(board_module.assemble(members, values, references=LISTED), {}, True))
     ranking = _ranking(collected)
     best, standing = ranking.best, ranking.standing
-    rows = {row.key: row for row in ranking.places}
-    compete = [row.key for row in ranking.places if row.ranks and row.key not in FLOORS]
+    rows = {row.key: row for row in ranking.rows}
+    compete = [row.key for row in ranking.rows if row.ranks and row.key not in FLOORS]
     assert best.system == compete[0]
     assert {lead.system for lead in best.leads} == set(compete[1:])
     assert (best.sources, len(best.datasets)) == (3, 4)
@@ -447,12 +447,12 @@ def test_the_statement_agrees_with_the_overall_table_and_every_dataset(tmp_path:
 
 
 def test_a_challenger_is_the_answer_only_if_it_is_known_to_be_better_than_the_best_reference() -> None:
-    usual = _before().places[0]
+    usual = _before().rows[0]
     assert usual.reference
 
     def best(values: Callable[[str], NDArray[np.float64]]) -> Any:
         ranking = _ranking(_boards({spec: [("mine", values(spec))] for spec in SPECS}))
-        assert ranking.places[0].key == "mine"
+        assert ranking.rows[0].key == "mine"
         return next(item for item in answers_module.answers([ranking]) if item.question == "Best without training")
 
     def ahead(spec: str) -> NDArray[np.float64]:
@@ -560,7 +560,7 @@ def test_a_dataset_that_is_not_at_hand_is_named_and_nothing_is_ranked_on_a_fragm
     site = build()
     assert any("starter: The dataset was not in the cache" in sentence for sentence in site.made.incomplete)
     assert not list(site.folder.glob("overall-*-unseen.html"))
-    assert "was not at hand when this site was built" in site.page("index.html").text
+    assert "was unavailable when this site was built" in site.page("index.html").text
 
 
 VIEW = '[[views]]\nname = "a"\ntitle = "x"\nwhy = "y"\ndatasets = ["starter"]\n'
@@ -593,14 +593,14 @@ def test_challengers_without_values_leave_the_references_as_they_are() -> None:
     rows = {row.id: row for row in every}
     bare = [replace(board, rows=tuple(rows[row.id] for row in board.rows)) for board in boards]
     whole, part = _ranking(boards), _ranking(bare)
-    references = frozenset(place.key for place in whole.places if place.reference)
+    references = frozenset(place.key for place in whole.rows if place.reference)
     assert part.declared
     assert part.limit
     assert _rows(part, references) == _rows(whole, references)
     assert _standing(part, references) == _standing(whole, references)
-    (mine,) = (place for place in part.places if place.key == "mine")
+    (mine,) = (place for place in part.rows if place.key == "mine")
     assert mine.ranks is None
-    assert mine.mean == pytest.approx(next(place.mean for place in whole.places if place.key == "mine"))
+    assert mine.mean == pytest.approx(next(place.mean for place in whole.rows if place.key == "mine"))
 
 
 def test_listed_results_are_the_references_and_a_board_with_one_has_all(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def test_the_command_lists_results_and_leaves_the_rest_of_the_set(
     assert "# tfidf @ apibank\n" in chosen.read_text()
     assert (len(listed.references), listed.version, chosen.read_text().startswith("# ours")) == (3, "1", True)
     chosen.write_text(f'{VIEW}[references]\n"{"a" * 12}" = "{"b" * 64}"\n')
-    assert "as a last table" in bench("leaderboard", "references", chosen, code=2).err
+    assert "as the last table" in bench("leaderboard", "references", chosen, code=2).err
     assert "name other methods" in bench("leaderboard", "references", chosen, "dense", code=2).err
     chosen.write_text(f'{VIEW}[references]\n{"a" * 12} = "b"\n')
     with pytest.raises(UsageError, match="references"):

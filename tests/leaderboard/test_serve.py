@@ -137,7 +137,7 @@ def test_the_command_serves_the_last_build_at_once_and_goes_on_after_a_build_tha
     try:
         assert process.stdout is not None
         first = process.stdout.readline()
-        assert "it has those of the last build" in first
+        assert "it shows the last build" in first
         with urllib.request.urlopen(first.split()[0], timeout=30) as answer:
             assert b"bench" in answer.read()
         assert "0 rejected" in process.stdout.readline()
@@ -162,4 +162,4 @@ def test_the_command_serves_the_last_build_at_once_and_goes_on_after_a_build_tha
 
 @pytest.mark.parametrize("option", ["--strict", "--json"])
 def test_what_waits_for_an_end_does_not_go_with_serving(bench: Callable[..., Any], option: str) -> None:
-    assert "--serve goes on until Ctrl-C" in bench("leaderboard", "build", "--serve", "0", option, code=2).err
+    assert "--serve runs until Ctrl-C" in bench("leaderboard", "build", "--serve", "0", option, code=2).err

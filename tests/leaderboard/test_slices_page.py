@@ -14,7 +14,7 @@ from kit.sites import Built, board_of_kept, written
 from bench.__main__ import run as command
 from bench.leaderboard.boards import slices
 from bench.leaderboard.boards.board import Board
-from bench.leaderboard.boards.facts import BoardData
+from bench.leaderboard.boards.registered import BoardData
 from bench.leaderboard.pages import slices as slices_page
 from bench.leaderboard.pages.slices import write_slices
 from bench.registry import load_dataset
@@ -85,7 +85,7 @@ def test_each_value_has_an_order_of_its_own(tmp_path: Path) -> None:
     assert len(orders) > 3
     words = " ".join(written(tmp_path, lambda writer: write_slices(board, chosen, writer))("s/*.html").texts)
     assert "too few groups for conclusions" in words
-    assert "not told apart from" in words
+    assert "not significantly better than" in words
 
 
 def test_the_page_is_found_from_the_board_and_is_not_there_without_the_dataset(

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit.chatserver import Body, ChatServer, changed, message, usage
+from kit.validation import assert_conforms
 
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
@@ -20,7 +21,6 @@ from bench.interface import Library, Method, Queries, RecommendingMethod
 from bench.interface.parts import is_oracle, reveal
 from bench.methods.choose import arguments_fit, called_names, provider_schema
 from bench.registry import build_method
-from bench.validation.method import check_method
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]
@@ -261,8 +261,7 @@ def test_a_replay_needs_no_endpoint_and_gives_the_same(
 def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> None:
     chat_server.calls = lambda body: [(offered(body)[0], "{}")]
     data = make(TOOLS, [("read", ["a"], "dev")], test="a word")
-    checks = list(check_method(lambda: build_method("choose(base=bm25, llm=some-model)"), data))
-    assert {check.name: check.problem for check in checks if check.problem} == {}
+    assert_conforms("choose(base=bm25, llm=some-model)", data)
 
 
 # What is shown to a provider ----------------------------------------------------------------------------------------

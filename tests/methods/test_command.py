@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 from kit.datasets import loaded
 from kit.runs import ran
+from kit.validation import assert_conforms
 
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.spec import Spec, Value
 from bench.interface.marks import CATALOGUE_NOT_KNOWN, OWN_CATALOGUE
-from bench.registry import build_method
 from bench.results.store import RUN, StoredResult
-from bench.validation.method import check_method
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -118,8 +117,7 @@ def test_a_program_in_go_ranks_the_tools_that_it_is_given(tmp_path: Path) -> Non
     assert result.metrics.n_failed == 0
     assert result.metrics.metrics["recall@10"].mean > 0.1
     spec = Spec.of("command", {"run": str(tmp_path / "search")})
-    checks = check_method(lambda: build_method(spec), loaded("starter"))
-    assert [check for check in checks if check.problem] == []
+    assert_conforms(spec, loaded("starter"))
 
 
 @pytest.mark.parametrize(
@@ -175,7 +173,7 @@ def test_where_readings_are_not_recorded_it_is_not_known_whether_the_tools_were_
     example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As on a file system that is mounted with `noatime`.
-    monkeypatch.setattr("bench.methods.command.was_read", lambda file: None)
+    monkeypatch.setattr("bench.methods.command.method.was_read", lambda file: None)
     (mark,) = run(tmp_path, example, 3, revision="1").manifest.marks
     assert mark.text == CATALOGUE_NOT_KNOWN
     assert "it is not known whether the command" in mark.why
@@ -200,8 +198,7 @@ def test_the_error_output_of_a_program_is_part_of_the_reason(tmp_path: Path) -> 
 
 def test_a_program_passes_the_conformance_kit(example: str) -> None:
     spec = Spec.of("command", {"run": example})
-    checks = check_method(lambda: build_method(spec), loaded("starter"))
-    assert [check for check in checks if check.problem] == []
+    assert_conforms(spec, loaded("starter"))
 
 
 def test_what_cannot_work_is_said(tmp_path: Path) -> None:

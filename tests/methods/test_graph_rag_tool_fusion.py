@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit.datasets import loaded
+from kit.validation import assert_conforms
 
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
@@ -17,7 +18,6 @@ from bench.data.tables import Tool
 from bench.evaluation.method_errors import check_facts
 from bench.interface import Library, Method, Queries
 from bench.registry import build_method
-from bench.validation.method import check_method
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]
@@ -95,5 +95,4 @@ def test_a_tool_stands_once_and_behind_what_needs_it(edges: set[tuple[int, int]]
 
 def test_it_keeps_the_protocol_with_edges() -> None:
     data = loaded("starter")
-    checks = list(check_method(lambda: build_method("graph-rag-tool-fusion(base=bm25)"), data))
-    assert {check.name: check.problem for check in checks if check.problem} == {}
+    assert_conforms("graph-rag-tool-fusion(base=bm25)", data)

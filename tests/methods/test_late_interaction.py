@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from bench.base.errors import UnavailableError
 from bench.data.dataset import Dataset
 from bench.interface import Method, Queries
-from bench.methods import late_interaction
-from bench.methods.late_interaction import max_similarities
+from bench.methods.late_interaction import method as late_interaction
+from bench.methods.late_interaction.method import max_similarities
+from bench.methods.late_interaction.tokenvectors import TokenEncoder, Tokens
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.models.tokenvectors import TokenEncoder, Tokens
 from bench.models.vectorcache import VectorCache, text_key
 from bench.registry import build_method
 from bench.search.scoring import ScoringMethod

@@ -17,6 +17,7 @@ import pytest
 from kit.datasets import loaded
 from kit.runs import ran
 from kit.searchservice import Request, Service
+from kit.validation import assert_conforms
 
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.spec import Spec, Value
@@ -25,7 +26,6 @@ from bench.interface.marks import OWN_CATALOGUE, REMOTE
 from bench.registry import build_method
 from bench.remote.asking import as_lines
 from bench.results.store import StoredResult
-from bench.validation.method import check_method
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = [sys.executable, str(ROOT / "tests" / "kit" / "mcpserver.py"), "finder"]
@@ -47,11 +47,13 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def server(tools: Path) -> list[str]:
+    """The command of a server with a search tool."""
     return [*SERVER, "--search", str(tools)]
 
 
 @pytest.fixture
 def address(server: list[str]) -> Iterator[str]:
+    """The address of that server over HTTP."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     process = subprocess.Popen([*server, "--version", "7", "--answer", "text", "--port", str(port)])
@@ -146,8 +148,7 @@ def test_a_process_that_dies_fails_its_query_alone_and_is_not_started_for_ever(
 
 def test_a_process_passes_the_conformance_kit(server: list[str]) -> None:
     spec = Spec.of("mcp", {"server": shlex.join(server), "tool": "search"})
-    checks = check_method(lambda: build_method(spec), loaded("starter"))
-    assert [check for check in checks if check.problem] == []
+    assert_conforms(spec, loaded("starter"))
 
 
 def test_what_cannot_work_is_said_before_the_run(

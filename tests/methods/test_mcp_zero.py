@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit.chatserver import Body, ChatServer
+from kit.validation import assert_conforms
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Tool
@@ -17,7 +18,6 @@ from bench.interface import Library, Method, Queries
 from bench.interface.parts import needs_llm, preflight
 from bench.methods.mcp_zero import read_blocks
 from bench.registry import build_method
-from bench.validation.method import check_method
 
 Make = Callable[..., Dataset]
 Planted = Callable[[Mapping[str, Sequence[float]]], None]
@@ -142,5 +142,4 @@ def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> 
 
     chat_server.answer = say
     data = make({"mail": "posts letters", "pay": "moves money"}, [("read", ["mail"], "dev")], test="write a letter")
-    checks = list(check_method(lambda: build_method("mcp-zero(llm=some-model)"), data))
-    assert {check.name: check.problem for check in checks if check.problem} == {}
+    assert_conforms("mcp-zero(llm=some-model)", data)

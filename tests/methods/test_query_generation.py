@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit.chatserver import Body, ChatServer
+from kit.validation import assert_conforms
 
 from bench.base.config import config_context
 from bench.base.errors import UnavailableError, UsageError
@@ -23,7 +24,6 @@ from bench.methods.query_generation.interleaving import Interleaving, interleave
 from bench.methods.query_generation.prompts import Prompt, query_prompt
 from bench.models.causal import PROMPT_KEY, Sampling, load_causal
 from bench.registry import build_method
-from bench.validation.method import check_method
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]
@@ -57,6 +57,7 @@ def make_queries(*texts: str) -> Queries:
 
 @pytest.fixture
 def method(make: Make, prepared: Prepared, planted: Planted) -> Callable[[str], Method]:
+    """A method on the tools above, with planted vectors."""
     planted(VECTORS)
     data = make(TOOLS)
     return lambda spec: prepared(spec, data)
@@ -181,8 +182,7 @@ def test_what_it_is_built_on_is_its_base() -> None:
 
 def test_rules_keep_the_protocol(make: Make) -> None:
     data = make(TOOLS, [("read a novel", ["book"], "dev")], test="write a letter and pay the bill")
-    checks = list(check_method(lambda: build_method("query-generation(base=bm25)"), data))
-    assert {check.name: check.problem for check in checks if check.problem} == {}
+    assert_conforms("query-generation(base=bm25)", data)
 
 
 # An endpoint --------------------------------------------------------------------------------------------------------
@@ -264,8 +264,7 @@ def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> 
 
     chat_server.answer = say
     data = make(TOOLS, [("read a novel", ["book"], "dev")], test="write a letter and pay the bill")
-    checks = list(check_method(lambda: build_method("query-generation(llm=some-model, base=bm25)"), data))
-    assert {check.name: check.problem for check in checks if check.problem} == {}
+    assert_conforms("query-generation(llm=some-model, base=bm25)", data)
 
 
 def test_without_an_endpoint_it_says_what_it_needs(
@@ -324,8 +323,7 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_local_model_writes_the_queries_and_keeps_the_protocol(make: Make, decoder: Path) -> None:
     data = make(TOOLS, [("read a novel", ["book"], "dev")], test="write a letter and pay the bill")
     spec = f'query-generation(llm="local:{decoder}", base=bm25, temperature=1.0, most_tokens=12)'
-    checks = list(check_method(lambda: build_method(spec), data))
-    assert {check.name: check.problem for check in checks if check.problem} == {}
+    assert_conforms(spec, data)
     method = build_method(spec)
     assert not needs_llm(method)
     # Under its folder, where the leak check looks for the card of its training.

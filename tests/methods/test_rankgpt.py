@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit.chatserver import Body, ChatServer
+from kit.validation import assert_conforms
 
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
@@ -18,7 +19,6 @@ from bench.interface import Method, Queries
 from bench.interface.parts import needs_llm
 from bench.methods.rankgpt import read_permutation, window_starts
 from bench.registry import build_method
-from bench.validation.method import check_method
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]
@@ -128,8 +128,7 @@ def test_it_keeps_the_protocol_and_replays(
     chat_server.answer = say
     data = make(TOOLS, [("word", ["t1"], "dev")], test="word more")
     spec = "rankgpt(llm=some-model, base=bm25, window=3, step=2)"
-    checks = list(check_method(lambda: build_method(spec), data))
-    assert {check.name: check.problem for check in checks if check.problem} == {}
+    assert_conforms(spec, data)
     first = order(prepared(spec, data), "word more")
     chat_server.close()
     monkeypatch.setenv("BENCH_OFFLINE", "1")

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from kit.chatserver import Body, ChatServer
+from kit.validation import assert_conforms
 
 from bench.data.dataset import Dataset
 from bench.evaluation.method_errors import check_facts
 from bench.interface import Method, Queries
 from bench.interface.parts import needs_llm
-from bench.registry import build_method
-from bench.validation.method import check_method
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]
@@ -85,5 +84,4 @@ def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> 
 
     chat_server.answer = say
     data = make({"mail": "posts letters", "pay": "moves money"}, [("read", ["mail"], "dev")], test="write a letter")
-    checks = list(check_method(lambda: build_method("re-invoke(llm=some-model)"), data))
-    assert {check.name: check.problem for check in checks if check.problem} == {}
+    assert_conforms("re-invoke(llm=some-model)", data)

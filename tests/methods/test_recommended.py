@@ -24,6 +24,7 @@ Prepared = Callable[..., Method]
 
 @pytest.fixture(scope="module")
 def choice() -> ModuleType:
+    """The benchmark as a module."""
     return program("benchmarks/recommended.py")
 
 

@@ -232,6 +232,7 @@ def test_it_learns_where_its_base_learns() -> None:
 
 @pytest.fixture
 def graph_file(tmp_path: Path) -> Path:
+    """A file with one edge."""
     path = tmp_path / "edges.tsv"
     path.write_text("dependent\tprerequisite\nb\ta\n")
     return path

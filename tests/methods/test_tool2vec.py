@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 from kit.chatserver import Body, ChatServer
+from kit.validation import assert_conforms
 
 from bench.base.errors import UsageError
 from bench.base.spec import parse
@@ -17,7 +18,6 @@ from bench.evaluation.runner import Runner
 from bench.interface import Method, Queries
 from bench.interface.parts import needs_history, needs_llm
 from bench.registry import build_method
-from bench.validation.method import check_method
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]
@@ -102,5 +102,4 @@ def test_it_needs_past_queries_or_a_model(make: Make, tmp_path: object) -> None:
 def test_written_queries_keep_the_protocol(make: Make, chat_server: ChatServer) -> None:
     chat_server.answer = lambda body: f"- {body['messages'][-1]['content'][-60:-12]}\n- write to somebody"
     data = make({"mail": "posts letters", "pay": "moves money"}, [("read", ["mail"], "dev")], test="write a letter")
-    checks = list(check_method(lambda: build_method("tool2vec(llm=some-model)"), data))
-    assert {check.name: check.problem for check in checks if check.problem} == {}
+    assert_conforms("tool2vec(llm=some-model)", data)

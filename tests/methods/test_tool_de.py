@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kit.chatserver import Body, ChatServer
+from kit.validation import assert_conforms
 
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
@@ -17,7 +18,6 @@ from bench.evaluation.method_errors import check_facts
 from bench.interface import Library, Method, Queries
 from bench.interface.parts import needs_llm
 from bench.registry import build_method
-from bench.validation.method import check_method
 
 Make = Callable[..., Dataset]
 
@@ -91,5 +91,4 @@ def test_what_it_refuses() -> None:
 def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> None:
     chat_server.answer = lambda body: '{"tags": ["letter"], "when_to_use": "to write"}'
     data = make({"mail": "posts letters", "pay": "moves money"}, [("read", ["mail"], "dev")], test="write a letter")
-    checks = list(check_method(lambda: build_method("tool-de(llm=some-model, base=bm25)"), data))
-    assert {check.name: check.problem for check in checks if check.problem} == {}
+    assert_conforms("tool-de(llm=some-model, base=bm25)", data)

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.datasets import make_dataset
 
 from bench.base.errors import UnavailableError, UsageError
-from bench.data.card import Card
 from bench.data.dataset import Dataset
-from bench.data.tables import Query, Tables, Tool
+from bench.data.tables import Query, Tool
 from bench.evaluation.method_errors import check_facts
 from bench.interface import History, Library, Method, OracleMethod, Queries
 from bench.interface.parts import is_oracle, preflight
@@ -23,8 +23,6 @@ from bench.models.classifiers import SequenceModel
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.models.vectorcache import VectorCache, text_key
 from bench.registry import build_method
-
-CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
 
 #: Tool -> parent. Each text is the tool's id; the retriever's order is that of this table.
 PARENTS = {"a1": "A", "u1": "U", "b1": "B", "a2": "A", "v1": "V", "u2": "U", "a3": "A", "u3": "U"}
@@ -43,7 +41,7 @@ LOGITS = {"a1": 0.0, "u1": 2.0, "b1": -1.0, "a2": 1.0, "v1": -2.0, "u2": 3.0, "a
 
 def library_of(parents: Mapping[str, str]) -> Dataset:
     tools = [Tool(name, name, name, "category", parent) for name, parent in parents.items()]
-    return Dataset.build("made", CARD, Tables(tools, QUERIES))
+    return make_dataset(tools, QUERIES)
 
 
 @pytest.fixture

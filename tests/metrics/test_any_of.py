@@ -155,7 +155,7 @@ def test_one_more_alternative_never_lowers(case: Case, tool: int, place: int) ->
         ([*tools, tool] if at == place and tool not in tools else tools, grade)
         for at, (tools, grade) in enumerate(case.judgements)
     ]
-    metrics = [metric for metric in METRICS if metric.measure.monotone]
+    metrics = [metric for metric in METRICS if metric.has_tie_band]
     ranking = Ranking.of_lists([case.ranking]).tools
     before = evaluate_groups(ranking, GoldGroups.of([case.judgements]), metrics).values
     assert (evaluate_groups(ranking, GoldGroups.of([more]), metrics).values >= before - 1e-12).all()

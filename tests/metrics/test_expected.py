@@ -242,7 +242,7 @@ def _last(gold: GoldRanks, k: Counts) -> Values:
     return values
 
 
-LAST = [Metric(replace(get_measure("mrr"), name="last", ranked=_last), 20), parse_metric("recall@20")]
+LAST = [Metric(replace(get_measure("mrr"), name="last", function=_last), 20), parse_metric("recall@20")]
 
 
 @settings(deadline=None, derandomize=True, max_examples=30)

@@ -18,7 +18,16 @@ from bench.base.errors import UsageError
 from bench.base.parameters import ParameterSet
 from bench.data.gold import Gold
 from bench.interface.ranking import Ranking
-from bench.metrics import DEFAULT_METRICS, Measure, Metric, get_measure, measures, parse_metric, parse_metrics
+from bench.metrics import (
+    DEFAULT_METRICS,
+    Measure,
+    Metric,
+    RankingMeasure,
+    get_measure,
+    measures,
+    parse_metric,
+    parse_metrics,
+)
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measure import LARGEST_CUTOFF, Counts, Cutoff, Values, measure_name
 from bench.results.code_versions import measure_hash
@@ -48,9 +57,8 @@ def chosen(gold: GoldRanks, k: Counts, **parameters: Any) -> Values:
     return np.full(len(k), parameters["p"])
 
 
-MEASURE = Measure(
-    "optional", "ranking", frozenset({"k", "gold"}), "one", "none", "this test", ranked=chosen, parameters=Options
-)
+WORDS: dict[str, Any] = {"definition": "one", "edge_cases": "none", "source": "this test"}
+MEASURE = RankingMeasure("optional", cutoffs=("k", "gold"), function=chosen, parameters=Options, **WORDS)
 
 
 @st.composite
@@ -93,8 +101,8 @@ def test_a_metric_with_parameters_parses_and_prints_back(options: Options, cutof
         assert parse_metric(str(metric)) == metric
     assert metric.cutoff == cutoff
     assert measure_name(text) == metric.measure.name
-    assert isinstance(metric.measure.ranked, functools.partial)
-    assert Options(**metric.measure.ranked.keywords) == options
+    assert isinstance(metric.measure.function, functools.partial)
+    assert Options(**metric.measure.function.keywords) == options
     assert (options == Options()) is ("(" not in text)
 
 
@@ -127,17 +135,15 @@ def test_every_measure_says_what_it_is_and_where_from(measure: Measure) -> None:
 
 
 def test_only_the_papers_own_variants_are_for_reproduction_only() -> None:
-    assert {name for name in measures() if measures()[name].reproduction_only} == {"ndcg_ptr", "mmrr_printed"}
+    for name, measure in measures().items():
+        assert measure.reproduction_only == ("for reproduction, never for ranking" in measure.source), name
+    assert measures()["ndcg_ptr"].reproduction_only
 
 
 def test_what_is_better_when_lower() -> None:
-    assert {name for name in measures() if not measures()[name].higher_is_better} == {
-        "size_diff",
-        "aurc",
-        "excess_destructive",
-        "false_returns",
-        "forbidden",
-    }
+    for name, measure in measures().items():
+        assert measure.higher_is_better != measure.edge_cases.startswith("Lower is better."), name
+    assert not measures()["aurc"].higher_is_better
 
 
 @pytest.mark.parametrize(
@@ -230,9 +236,9 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def measure_named(name: str) -> str:
     return (
-        "import numpy as np\nfrom bench.metrics import Measure\n"
-        f"MEASURE = Measure({name!r}, 'ranking', frozenset({{'k'}}), 'one', 'none', 'this test', "
-        "ranked=lambda gold, k: np.ones(len(k)))\n"
+        "import numpy as np\nfrom bench.metrics import RankingMeasure\n"
+        f"MEASURE = RankingMeasure({name!r}, definition='one', edge_cases='none', source='this test', "
+        "function=lambda gold, k: np.ones(len(k)))\n"
     )
 
 
@@ -252,7 +258,7 @@ def test_a_plug_in_that_is_no_new_measure_is_refused(plugin: Path, text: str) ->
 WITH_PARAMETERS = """
 import numpy as np
 from pydantic import Field
-from bench import Measure, ParameterSet
+from bench import ParameterSet, RankingMeasure
 
 class Options(ParameterSet):
     grace: int = Field(1, ge=0, le=9, description="ranks that cost nothing")
@@ -260,7 +266,9 @@ class Options(ParameterSet):
 def found(gold, k, grace):
     return np.where(gold.ranks[:, 0] <= 1 + grace, 1.0, 0.0)
 
-MEASURE = Measure("graceful", "ranking", frozenset({"k"}), "one", "none", "this test", ranked=found, parameters=Options)
+MEASURE = RankingMeasure(
+    "graceful", function=found, definition="one", edge_cases="none", source="this test", parameters=Options
+)
 """
 
 
@@ -271,8 +279,7 @@ def test_a_plug_in_s_measure_may_have_parameters(plugin: Path) -> None:
     for text in ("graceful@3", "graceful(grace=2)@3"):
         metric = parse_metric(text)
         assert str(metric) == text
-        assert metric.measure.ranked is not None
-        values[text] = metric.measure.ranked(ranks, np.array([3, 3])).tolist()
+        values[text] = metric.measure.function(ranks, np.array([3, 3])).tolist()
     # The first gold tools have the ranks 3 and 2.
     assert values == {"graceful@3": [0.0, 1.0], "graceful(grace=2)@3": [1.0, 1.0]}
     with pytest.raises(UsageError, match=r"parameter 'grace' of metric graceful is 10: input should be less than or"):
@@ -292,4 +299,4 @@ def test_a_parameter_needs_a_default() -> None:
         p: float
 
     with pytest.raises(ValueError, match="the parameter 'p' of the measure x needs a default"):
-        Measure("x", "ranking", frozenset({"k"}), "one", "none", "this test", ranked=chosen, parameters=Required)
+        RankingMeasure("x", function=chosen, parameters=Required, **WORDS)

@@ -32,7 +32,7 @@ def extremes(metric: Metric, gold: int) -> tuple[float, float]:
 def test_intervals_lie_in_the_range_of_their_metric_and_have_a_width(name: str, gold: int) -> None:
     metric = parse_metric(name)
     low, high = extremes(metric, gold)
-    span, counted = metric.span([gold]), metric.measure.confident is None and math.isfinite(metric.span([gold]).high)
+    span, counted = metric.span([gold]), metric.measure.averages and math.isfinite(metric.span([gold]).high)
     for n, per_unit in ((3, 1), (25, 2)):
         units = np.arange(n) // per_unit
         for rest, first in ((high, high), (low, low), (high, low)):

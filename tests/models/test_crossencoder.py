@@ -21,6 +21,7 @@ from bench.models.classifiers import SequenceModel
 from bench.models.crossencoders import CrossEncoder, Retriever, probability
 from bench.models.encoders import Encoder
 
+pytestmark = pytest.mark.usefixtures("own_cache")
 PAIRS = [
     ("send a letter", "post: send mail"),
     ("rain tomorrow?", "the weather " * 30),
@@ -31,13 +32,9 @@ PAIRS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.fixture
 def reranker(tiny_models: dict[str, str]) -> str:
+    """The folder of an untrained cross-encoder."""
     return tiny_models["reranker"]
 
 

@@ -22,12 +22,8 @@ from bench.models.llm.transport import Transport
 from bench.models.vectorcache import VectorCache
 from bench.registry import build_method
 
+pytestmark = pytest.mark.usefixtures("own_cache")
 NAME = "openai:emb-1"
-
-
-@pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
 
 
 def letters(text: str) -> list[float]:
@@ -170,7 +166,7 @@ def test_timing_spends_nothing_and_says_that_vectors_were_cached(
     with time_without_cache() as timing:
         assert encoder.encode(["tea"]).tolist() == [letters("tea")]
         assert timing.cached
-        with pytest.raises(UnavailableError, match="timing spends no money"):
+        with pytest.raises(UnavailableError, match="timing must not spend money"):
             encoder.encode(["tea", "oat"])
     assert inputs(chat_server) == ["tea"]
     assert (encoder.computed, encoder.from_cache) == (1, 0)

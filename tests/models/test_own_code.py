@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from bench.base.errors import UsageError
+from bench.methods.late_interaction.tokenvectors import TokenEncoder
 from bench.models.causal import load_causal
 from bench.models.classifiers import SequenceModel
 from bench.models.encoders import Encoder
-from bench.models.tokenvectors import TokenEncoder
 
 #: A file of settings, what is put into it, and the key that the sentence names.
 ASKING: list[tuple[str, Any, str]] = [
@@ -56,6 +56,7 @@ def put(folder: Path, name: str, content: Any) -> str:
 
 @pytest.fixture
 def folder(tiny_models: dict[str, str], tmp_path: Path) -> Path:
+    """The folder of an encoder, to be changed."""
     return Path(shutil.copytree(tiny_models["encoder"], tmp_path / "model"))
 
 
@@ -64,7 +65,7 @@ def test_settings_that_ask_for_code_are_refused_by_file_and_key(
     folder: Path, name: str, content: Any, key: str
 ) -> None:
     model = Encoder(put(folder, name, content))
-    with pytest.raises(UsageError, match=f"{name} asks for code of the model's own .{key}: "):
+    with pytest.raises(UsageError, match=f"{name} requests custom code .{key}: "):
         model.encode(["a text"])
 
 
@@ -97,7 +98,7 @@ def test_a_model_in_the_cache_of_the_hub_is_no_exception(
     (cached / "refs" / "main").write_text("0" * 40)
     shutil.copytree(folder, cached / "snapshots" / ("0" * 40))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    with pytest.raises(UsageError, match=r"modules\.json asks for code"):
+    with pytest.raises(UsageError, match=r"modules\.json requests custom code"):
         Encoder("someone/model").encode(["a text"])
 
 

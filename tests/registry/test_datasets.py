@@ -39,13 +39,6 @@ class Notes:
         self.notes.append(message)
 
 
-@pytest.fixture
-def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An empty cache."""
-    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
 # Names --------------------------------------------------------------------------------------------------------------
 
 
@@ -261,6 +254,7 @@ def test_every_wrong_count_is_told() -> None:
 
 @pytest.fixture
 def added() -> Path:
+    """An added dataset."""
     folder = data_folder() / "datasets" / "made"
     write_dataset(Dataset.build("made", CARD, TABLES), folder)
     return folder
@@ -376,6 +370,7 @@ def test_a_corrupt_file_of_the_mirror_is_refused_whatever_the_loader_makes_of_it
 
 @pytest.fixture
 def extra() -> Path:
+    """An added catalogue of nine tools."""
     folder = data_folder() / "datasets" / "extra"
     tools = [Tool(f"x/{i}", f"n{i}", f"Says {i}.", parent="x") for i in range(9)]
     card = CARD.model_copy(update={"id": "extra", "counts": None})
@@ -405,10 +400,10 @@ def test_options_of_the_library_are_part_of_the_spec(spec: str, canonical: str) 
         ("starter(tools=0)", "parameter 'tools' of dataset starter is 0: input should be greater than or equal to 1."),
         ("starter(tools=many)", "parameter 'tools' of dataset starter is 'many': input should be a valid integer"),
         ("starter(seed=1)", "seed=1 of starter has nothing to draw; add tools=N, or leave it out."),
-        ("starter(duplicates=right)", "duplicates=right of starter says what becomes of distractors; add"),
+        ("starter(duplicates=right)", "duplicates=right of starter is about distractors; add"),
         ("starter(duplicates=some, distractors=toucan)", "parameter 'duplicates' of dataset starter is 'some': "),
         ("starter(tools=3)", "tools=3 is too small for starter: its queries name 179 tools"),
-        ("starter(tools=180)", "tools=180 is too large for starter(tools=180): there are 179 tools; set less, or add"),
+        ("starter(tools=180)", "tools=180 is too large for starter(tools=180): there are 179 tools; set fewer, or add"),
     ],
 )
 def test_a_library_that_cannot_be_is_refused(spec: str, sentence: str) -> None:

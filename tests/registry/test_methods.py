@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from bench.base.errors import MethodError, UsageError
 from bench.base.spec import Spec
 from bench.interface import Library, Method, Queries
 from bench.registry import build_method, load_dataset, method_class, method_names
+from bench.registry.methods import _class_in
 
 HEADER = """
 import numpy as np
@@ -196,8 +198,8 @@ def test_a_method_of_a_package_and_one_inside_another_are_used(write: Callable[[
         (".mine:X", MethodError, "the method '.mine:X' cannot be imported: "),
         ("mine:number", MethodError, "mine:number is not a method: it must be a subclass of bench.interface.Method."),
         ("mine:Other", MethodError, "mine:Other is not a method: it must be a subclass of bench.interface.Method."),
-        ("mine:Half", MethodError, "the method mine:Half lacks index."),
-        ("mine:Method", MethodError, "the method mine:Method lacks index, rank."),
+        ("mine:Half", MethodError, "the method mine:Half lacks index()."),
+        ("mine:Method", MethodError, "the method mine:Method lacks index(), rank()."),
         (
             "broken:X",
             MethodError,
@@ -230,6 +232,23 @@ class Half(Method):
     with pytest.raises(error) as caught:
         method_class(name)
     assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "write a class that is derived from bench.interface.Method."),
+        ("class Half(Method):\n    pass\n", "mine has no concrete Method: Half lacks index(), rank()."),
+        ("class A(Random): pass\nclass B(A): pass\n", "mine has more than one concrete Method: it has A, B. Keep one"),
+    ],
+)
+def test_a_file_without_one_method_is_told_with_what_its_classes_lack(
+    write: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch, text: str, sentence: str
+) -> None:
+    monkeypatch.syspath_prepend(".")
+    write("mine.py", f"{HEADER}\nfrom bench.methods.random import Random\n\n{text}")
+    with pytest.raises(MethodError, match=re.escape(sentence.rstrip("."))):
+        _class_in("mine", "mine")
 
 
 def test_a_method_whose_constructor_refuses_is_told_as_it_says(write: Callable[[str, str], None]) -> None:

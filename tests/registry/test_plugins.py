@@ -58,16 +58,14 @@ class Loudest(Method):
 """
 METRICS = """
 import numpy as np
-from bench.metrics.measure import Measure
+from bench.metrics.measure import RankingMeasure
 
-AT = Measure(
+AT = RankingMeasure(
     name="at",
-    kind="ranking",
-    cutoffs=frozenset({"k"}),
     definition="1 if the tool at rank k is gold",
     edge_cases="none",
     source="made for tests",
-    ranked=lambda gold, k: (gold.ranks == k[:, None]).sum(axis=1, dtype=np.float64),
+    function=lambda gold, k: (gold.ranks == k[:, None]).sum(axis=1, dtype=np.float64),
 )
 """
 CARD = """
@@ -244,7 +242,7 @@ BROKEN_METHODS = {
     "no-class": ("broken.a:X", "", "the plug-in method 'no-class' cannot be loaded: "),
     "failing": ("broken.b:X", "1 / 0", "the plug-in method 'failing' cannot be loaded: division by zero."),
     "other": ("broken.c:X", "class X: pass", "other is not a method: it must be a subclass of bench.interface.Method."),
-    "abstract": ("broken.d:X", "from bench.interface import Method as X", "the method abstract lacks index, rank."),
+    "abstract": ("broken.d:X", "from bench.interface import Method as X", "the method abstract lacks index(), rank()."),
 }
 
 

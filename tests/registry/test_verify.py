@@ -178,6 +178,7 @@ def test_problems_of_files_and_of_tables_are_told_together(cache: Path, files: P
 
 @pytest.fixture
 def added() -> Path:
+    """The embedded dataset, added under another name."""
     whole = load_dataset("starter")
     card = whole.card.model_copy(update={"id": "made", "aliases": [], "counts": None})
     folder = data_folder() / "datasets" / "made"

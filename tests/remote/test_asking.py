@@ -20,6 +20,7 @@ __all__ = ["tiny"]
 
 @pytest.fixture
 def reader(tiny: Dataset) -> AnswerReader:
+    """Reads answers about the tools of `tiny`."""
     return AnswerReader(Library.of(tiny, "name_description").tools)
 
 

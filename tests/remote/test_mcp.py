@@ -79,15 +79,15 @@ def packed(request: Request) -> None:
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (lambda request: request.reply(b"<html>", 200, JSON), "an answer that is none of MCP"),
+        (lambda request: request.reply(b"<html>", 200, JSON), "an answer that is not MCP"),
         (lambda request: request.reply(b"hi", 200, {"Content-Type": "text/html"}), "Unexpected content type"),
         (lambda request: request.reply({}, 500, JSON), "the error -32603"),
         (lambda request: request.reply(b"", 302, {"Location": "http://192.0.2.1/"}), "not followed"),
         (
             lambda request: result(request, {"tools": 3}),
-            "an answer that is none of MCP: /tools: input should be a valid",
+            "an answer that is not MCP: /tools: input should be a valid",
         ),
-        (lambda request: result(request, {"tools": [], "nextCursor": 5}), "none of MCP: /nextCursor: input should be"),
+        (lambda request: result(request, {"tools": [], "nextCursor": 5}), "not MCP: /nextCursor: input should be"),
         (packed, "no answer"),
         (flood, "an answer of more than 8 MiB"),
         (endless_events, "an answer of more than 8 MiB"),

@@ -131,7 +131,7 @@ def test_a_list_without_an_end_is_refused_with_how_many_tools_came(
     listing: Callable[[dict[str, Any]], Listing], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bench.remote.mcp.MOST_PAGES", 30)
-    with pytest.raises(Unusable, match="a list of tools without an end: 30 tools on 30 pages, and a cursor to more"):
+    with pytest.raises(Unusable, match="an endless list of tools: 30 tools on 30 pages, and a cursor to more"):
         listing(ENDLESS)
 
 

@@ -7,18 +7,8 @@ from typing import Any
 
 import pytest
 
-from bench.results.comparability import (
-    Usual,
-    comparable,
-    data_differences,
-    doubtful_leads,
-    marks,
-    order_results,
-    other_packages,
-    reversal_marks,
-    reversals,
-    usual,
-)
+from bench.comparison.rows import Usual, doubtful_leads, marks, order_results, reversal_marks, reversals, usual
+from bench.results.comparability import comparable, data_differences, other_packages
 from bench.results.manifest import Lenient, MetricValue
 from bench.results.store import StoredResult
 

@@ -16,6 +16,7 @@ from bench.results.store import StoredResult
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> StoredResult:
+    """A result of bm25 on twenty queries."""
     runner = Runner(tmp_path_factory.mktemp("r"), load_dataset, build_method)
     (outcome,) = runner.run([Plan(Spec.of("starter"), Spec.of("bm25"), limit=20)])
     assert isinstance(outcome, StoredResult)

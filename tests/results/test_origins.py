@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from bench.comparison.rows import marks, usual
 from bench.data.dataset import Dataset
-from bench.results.comparability import marks, usual
 from bench.results.manifest import Manifest
 from bench.results.store import StoredResult
 

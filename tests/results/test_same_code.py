@@ -10,10 +10,11 @@ import pytest
 from bench.gating.baseline import read_baseline
 from bench.metrics import get_measure
 from bench.metrics.ties import LEAST_DRAWS
-from bench.results import comparability as comparing
+from bench.results import scoring_code
 from bench.results.code_versions import interval_hash, lenient_hash, measure_hash, ties_hash, token_hash
-from bench.results.comparability import code_of, current_code, metric_difference, same_scoring
+from bench.results.comparability import metric_difference
 from bench.results.manifest import Manifest, Metrics, ScoringCode
+from bench.results.scoring_code import code_of, current_code, same_scoring
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = sorted((ROOT / "board" / "results").glob("*/*/manifest.json"))
@@ -34,14 +35,17 @@ def test_today_s_code_is_known_to_give_the_kept_numbers() -> None:
 
 def test_every_number_of_a_kept_result_and_of_a_baseline_compares_with_today_s() -> None:
     codes: dict[str, set[str]] = {}
+    beside = set()
     for path in KEPT:
         scoring = Manifest.model_validate_json(path.read_bytes()).scoring
+        beside.add((current_code("intervals", scoring.intervals), current_code("tokens", scoring.tokens)))
         for name in json.loads(path.with_name("metrics.json").read_text("utf-8"))["metrics"]:
             codes.setdefault(name, set()).add(code_of(scoring, name))
     for path in sorted((ROOT / "baselines").glob("*.json")):
         baseline = read_baseline(path)
         for name in baseline.values:
             codes.setdefault(name, set()).add(code_of(baseline.scoring, name))
+    assert beside == {(interval_hash(), token_hash())}, AGAIN
     assert codes
     for name, found in codes.items():
         assert found == {measure_hash(get_measure(name.partition("@")[0]))}, f"{name}: {AGAIN}"
@@ -71,7 +75,7 @@ def test_the_tie_bands_of_a_kept_result_are_those_of_today_where_its_ranking_is_
 
 def test_other_code_of_one_measure_leaves_the_others_comparable(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"measures": {"recall": {"old": "new"}}}
-    monkeypatch.setattr(comparing, "same_scoring", lambda: known)
+    monkeypatch.setattr(scoring_code, "same_scoring", lambda: known)
     manifest = Manifest.model_validate_json(KEPT[0].read_bytes())
 
     def made(**measures: str) -> Manifest:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import shlex
 from collections.abc import Callable
@@ -18,14 +17,8 @@ from bench.base.spec import parse
 from bench.cli.run import command
 from bench.evaluation.experiment import Experiment
 from bench.evaluation.plan import Plan
-from bench.results.commands import (
-    chosen,
-    conditions_of,
-    contradictions,
-    print_command,
-    settings_of,
-    stored_settings,
-)
+from bench.lookup.consistency import contradictions, resolved_settings
+from bench.results.commands import print_command, settings_of, stored_settings
 from bench.results.manifest import StoredSettings
 from bench.results.settings import (
     Keywords,
@@ -37,27 +30,25 @@ from bench.results.settings import (
 from bench.results.store import StoredResult
 
 Run = Callable[..., StoredResult]
-NAMES = [item.name for item in dataclasses.fields(RunSettings)]
-#: A value of each that is not its default; a new setting needs one here.
-OTHERS: dict[str, Any] = {
-    "split": "all",
-    "limit": 7,
-    "template": "name_description",
-    "depth": 50,
-    "cut": "size",
-    "cut_at": 3.0,
-    "repeats": 2,
-}
+NAMES = list(RunSettings.model_fields)
+
+
+def other_value(name: str) -> Any:
+    """A value of a setting that is not its default."""
+    setting = known_settings()[name]
+    if setting.choices:
+        return next(choice for choice in setting.choices if choice != setting.default)
+    return {int: 7, float: 3.0, str: "full"}[setting.kind]
 
 
 def test_type_checkers_are_told_the_same() -> None:
-    values, told = get_type_hints(RunSettings), get_type_hints(Keywords)
-    assert list(values.items()) == list(told.items())
+    values = get_type_hints(RunSettings)
+    assert [(name, values[name]) for name in NAMES] == list(get_type_hints(Keywords).items())
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_setting_is_an_option_a_keyword_a_key_of_a_file_and_a_part_of_the_command(name: str) -> None:
-    value = OTHERS[name]
+    value = other_value(name)
     assert value != known_settings()[name].default
     (there,) = [part for part in command.params if part.name == name]
     assert isinstance(there, click.Option)
@@ -67,7 +58,7 @@ def test_a_setting_is_an_option_a_keyword_a_key_of_a_file_and_a_part_of_the_comm
     assert inspect.signature(bench.run).parameters["settings"].kind is inspect.Parameter.VAR_KEYWORD
     given = {"methods": ["bm25"], "datasets": ["starter"], name: value}
     (plan,) = Experiment.model_validate(given).plans()
-    assert plan == Plan(parse("starter"), parse("bm25"), **vars(check_settings({name: value})))
+    assert plan == Plan(parse("starter"), parse("bm25"), **check_settings({name: value}).non_defaults())
     assert getattr(plan, name) == value
     assert name in Experiment.model_json_schema()["properties"]
     words = shlex.split(plan.command())
@@ -75,13 +66,13 @@ def test_a_setting_is_an_option_a_keyword_a_key_of_a_file_and_a_part_of_the_comm
     # What a manifest stores gives the same command, and the same plan again.
     stored = StoredSettings.model_validate_json(stored_settings("bm25", "starter", plan).model_dump_json())
     assert print_command(stored) == plan.command()
-    assert chosen(stored) == plan.chosen() == {name: value}
+    assert stored.non_defaults() == plan.non_defaults() == {name: value}
 
 
 def test_defaults_are_left_out_of_the_command() -> None:
     plan = Plan(parse("starter"), parse("bm25"))
     assert plan.command() == "bench run --method bm25 --dataset starter"
-    assert plan.chosen() == {}
+    assert plan.non_defaults() == {}
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
@@ -98,7 +89,10 @@ def test_numbers_of_numpy_are_numbers() -> None:
         ({"limit": 2.5}, "limit is 2.5; it must be a whole number of 1 or more."),
         ({"depth": None}, "depth is None; it must be a whole number of 1 or more."),
         ({"cut": None}, "cut is None; it must be none, size, threshold or gap."),
-        ({"cut_at": "x"}, "cut_at is 'x'; it must be a number."),
+        ({"cut_at": "x"}, "cut_at is 'x'; it must be a finite number."),
+        ({"cut_at": float("nan")}, "cut_at is nan; it must be a finite number."),
+        ({"repeats": 0}, "repeats is 0; it must be a whole number from 1 to 100."),
+        ({"repeats": 101}, "repeats is 101; it must be a whole number from 1 to 100."),
         ({"template": 3}, "template is 3; it must be a name or the path of a Jinja file, as a string."),
         ({"colour": 1}, "there is no setting 'colour' of a run; there are split, limit, template, depth, cut, cut_at"),
     ],
@@ -127,7 +121,7 @@ def test_settings_that_an_older_manifest_does_not_have_follow_from_its_condition
     older = manifest.model_copy(update={"settings": None})
     for each in (manifest, older):
         assert contradictions(each) == []
-        assert conditions_of(each) == conditions_of(manifest)
+        assert resolved_settings(each) == resolved_settings(manifest)
     rebuilt = settings_of(older).model_dump() | {"split": None, "template": None}
     assert rebuilt == manifest.settings.model_dump() | {"split": None, "template": None}
     # Of a dataset that is not known here, nothing goes without saying.

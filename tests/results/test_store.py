@@ -22,8 +22,8 @@ from bench.cli.schemas import shipped_schema
 from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
 from bench.evaluation.experiment import Experiment
+from bench.lookup.finding import find_result
 from bench.registry import dataset_entries
-from bench.results.finding import find_result
 from bench.results.manifest import SCHEMA_VERSION
 from bench.results.store import (
     MANIFEST,

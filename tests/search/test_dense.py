@@ -119,6 +119,7 @@ def make_large(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every index counts as large."""
     make_large(monkeypatch)
 
 

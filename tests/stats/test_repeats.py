@@ -102,7 +102,7 @@ def test_means_keep_within_the_span_and_do_not_mind_queries_without_a_value(valu
 
 
 def test_a_single_repeat_is_refused() -> None:
-    with pytest.raises(ValueError, match="says nothing of chance"):
+    with pytest.raises(ValueError, match="says nothing about chance"):
         decompose(np.zeros((1, 3, 1)), singles(3))
 
 

@@ -62,7 +62,7 @@ def test_a_log_becomes_queries_a_dataset_and_a_result(bench: Bench, log: Path, m
         MAPPED,
         "left out: 1 request: no tool of the catalogue was called",
         "left out: 1 request: no tool was called",
-        "'think' means no tool (2 requests)",
+        "'think' is not a known tool (2 requests)",
         "log.jsonl, line 9: it is not JSON from character 2 on",
     ]
     rows = [json.loads(line) for line in Path("queries.jsonl").read_text().splitlines()]
@@ -161,8 +161,8 @@ def test_failures_ambiguous_names_and_what_is_unknown_are_told(
     said = bench("data", "from-traffic", log, *OPTIONS)
     assert said.err.splitlines()[1:] == [
         "1 failed call: 1 retry (another call of the tool did not fail), 1 known only by the text of the result",
-        "'find' may mean several tools (1 request): files/find, places/find",
-        "'think' means no tool (1 request)",
+        "'find' is ambiguous (1 request): files/find, places/find",
+        "'think' is not a known tool (1 request)",
         "log.jsonl, line 2: a message of role 'critic'",
         "log.jsonl, line 3: a message of role 'critic'",
         "and 2 more: a message of role 'critic'",

@@ -150,6 +150,7 @@ def test_what_stands_for_what_was_masked(text: str, wanted: str) -> None:
         "/usr/local/lib/python3/site-packages/transformers/models/bert/modeling_bert_extended",
         "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft",
         "numbers 1 2 3 4 5 6 7 8 9 10 11 12 and 10 20 30 40 50",
+        "article 0123-4567, whose digits are one too few",
         "version 1.22.333, port 8080, 192.168.0.1, room 101-B, 50-60 people, 7/8 of it",
         "@everyone: meet me @ the mill, a@b",
         "supercalifragilisticexpialidocious pneumonoultramicroscopicsilicovolcanoconiosis",

@@ -21,7 +21,7 @@ from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Tables
 from bench.interface import Context, History, Library, Method, Queries, Ranking, ToolSets
-from bench.registry import build_method, load_dataset, method_names
+from bench.registry import build_method, load_dataset, method_class, method_names
 from bench.search.topk import top_k
 from bench.validation.method import Check, check_method
 
@@ -79,7 +79,7 @@ def with_models(name: str, models: dict[str, str]) -> str:
 def test_every_built_in_method_passes(name: str, tiny_models: dict[str, str]) -> None:
     result = checked(lambda: build_method(with_models(name, tiny_models)))
     assert {check: outcome.problem for check, outcome in result.items() if outcome.problem} == {}
-    recommends = name in {"coverage", "oracle", "nearest-bundle", "nearest-query", "ptr", "random-bundle"}
+    recommends = hasattr(method_class(name), "recommend")
     skipped = {check for check, outcome in result.items() if outcome.skipped}
     # Six queries are too few to tell whether a method looks at them.
     assert skipped == {"queries"} | (set() if recommends else {"sets"})

@@ -8,17 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.datasets import make_dataset
 
 from bench.base.parameters import ParameterSet
-from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
-from bench.data.tables import Query, Tables, Tool
+from bench.data.tables import Query, Tool
 from bench.interface import Context, Library, Method, OracleMethod, Queries, Ranking
 from bench.registry import build_method
 from bench.validation.method import check_method
-
-CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
 
 
 def dataset(test: int = 3) -> Dataset:
@@ -26,7 +24,7 @@ def dataset(test: int = 3) -> Dataset:
     tools = [Tool(f"t{number:02}", f"tool {number}", f"Does thing {number}.") for number in range(30)]
     queries = [Query(f"p{number}", f"past {number}", {f"t{number:02}": 1}, "train") for number in range(2)]
     requests = [Query(f"q{number:02}", f"do thing {number}", {f"t{number % 30:02}": 1}) for number in range(test)]
-    return Dataset.build("made", CARD, Tables(tools, queries + requests))
+    return make_dataset(tools, queries + requests)
 
 
 def problems(build: Callable[[], Method], data: Dataset | None = None) -> dict[str, str]:

@@ -10,17 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.datasets import make_dataset
 from numpy.typing import NDArray
 
-from bench.data.card import Card
 from bench.data.dataset import Dataset
-from bench.data.tables import Query, Tables, Tool
+from bench.data.tables import Query, Tool
 from bench.stats.power import expected_error, queries_needed
 from bench.stats.randomisation import randomisation_test
 from bench.stats.units import robust_mean
 from bench.validation.power import BOARD_CORRELATION, BOARD_DEVIATIONS, DIFFERENCES, audit_power, pair_errors
-
-CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
 
 
 def made(sizes: list[int]) -> Dataset:
@@ -31,7 +29,7 @@ def made(sizes: list[int]) -> Dataset:
         for number, size in enumerate(sizes)
         for again in range(size)
     ]
-    return Dataset.build("made", CARD, Tables(tools, queries))
+    return make_dataset(tools, queries)
 
 
 def test_single_queries_need_what_queries_need() -> None:
@@ -56,7 +54,7 @@ def test_queries_of_a_group_count_for_less() -> None:
 
 
 def test_a_library_without_queries_is_told_how_many_to_write() -> None:
-    power = audit_power(Dataset.build("made", CARD, Tables([Tool("a", "a", "a")], [])))
+    power = audit_power(make_dataset([Tool("a", "a", "a")]))
     assert (power.judged, power.groups, power.detectable) == (0, 0, ())
     assert power.needed[0].queries[1] == queries_needed(0.01, BOARD_DEVIATIONS[1])
 

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.datasets import make_dataset
 
-from bench.data.card import Card
 from bench.data.dataset import Dataset
-from bench.data.tables import Query, Tables, Tool
+from bench.data.tables import Query, Tool
 from bench.validation.audit import Audit
 from bench.validation.scripts import audit_scripts, lexical_methods, script_of
-
-CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="name_description")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +56,7 @@ def made() -> Dataset:
         Query("q6", "谁", {}),
         Query("q7", "明天", {"a": 1}, split="train"),
     ]
-    return Dataset.build("made", CARD, Tables(tools, queries))
+    return make_dataset(tools, queries, template="name_description")
 
 
 def test_queries_that_share_nothing_with_gold_are_counted_by_method_and_script() -> None:
@@ -76,7 +74,7 @@ def test_queries_that_share_nothing_with_gold_are_counted_by_method_and_script()
 
 
 def test_a_library_without_queries_has_scripts_too() -> None:
-    audited = Audit.of(Dataset.build("made", CARD, Tables([Tool("a", "天气", ""), Tool("b", "…", "…")], [])))
+    audited = Audit.of(make_dataset([Tool("a", "天气", ""), Tool("b", "…", "…")], template="name_description"))
     assert [(row.name, row.tools, dict(row.unread)) for row in audited.scripts.rows] == [
         ("Han", 1, {}),
         ("no words", 1, {}),

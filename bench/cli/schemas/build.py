@@ -11,7 +11,6 @@ from pydantic import BaseModel
 from bench.base.plugins import load, plugins
 from bench.cli.schemas import FOLDER
 from bench.comparison.comparison import Comparison
-from bench.comparison.library_sizes import LibrarySizes
 from bench.data.arrowtables import SCHEMAS
 from bench.data.card import Card
 from bench.data.parquet import DatasetManifest
@@ -20,10 +19,10 @@ from bench.evaluation.run_files import RunLine
 from bench.gating.baseline import Baseline
 from bench.gating.policy import Policy
 from bench.gating.report import GateReport
+from bench.lookup.unfinished import Begun
 from bench.models.llm.journal import JournalLine
 from bench.results.manifest import Manifest, Metrics
 from bench.results.store import PER_QUERY_SCHEMA, REPEATED_RUN_SCHEMA, REPEATS_SCHEMA, RUN_SCHEMA
-from bench.results.unfinished import Begun
 
 
 def build_schemas() -> dict[str, dict[str, Any]]:
@@ -37,7 +36,6 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         "experiment": Experiment,
         "gate-policy": Policy,
         "gate-report": GateReport,
-        "library-sizes": LibrarySizes,
         "llm-journal": JournalLine,
         "manifest": Manifest,
         "metrics": Metrics,

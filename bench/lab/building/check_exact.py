@@ -25,7 +25,7 @@ from bench.show.tables import Table
 def command(dataset: str, model: str, limit: int, seed: int, as_json: bool) -> None:
     """Ask a language model how many requests of DATASET are solved exactly by their gold tools.
 
-    A request passes if its tools do all that is asked, and no longer do once one of them is left out (table 1 of the
+    A request passes if its tools do everything it asks for, and no longer do if one of them is left out (table 1 of the
     PTR paper). Every reply is journalled, so the same command resumes an interrupted check.
     """
     if model == "rules":

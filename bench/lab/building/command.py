@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bench.data.template import NamedTemplate
 
 _LARGEST = 50
-#: The text of a tool where the library does not say: RecTools' own.
+#: The default tool text, RecTools' own.
 _TEMPLATE: NamedTemplate = "name_description"
 
 
@@ -117,7 +117,7 @@ def command(
 
 
 def _library(library: str) -> tuple[list[Tool], Card]:
-    """The tools, and the card of what will be made of them."""
+    """The tools, and the card of the new dataset."""
     from bench.data.beir import CORPUS, read_corpus
     from bench.data.card import Card
     from bench.registry import load_dataset

@@ -1,9 +1,10 @@
-"""How many requests of a dataset their gold solves exactly, by a language model's judgement (PTR's table 1).
+"""Which share of a dataset's requests is solved exactly by the gold, judged by a language model (PTR's table 1).
 
 "PTR: Precision-Driven Tool Recommendation for Large Language Models", section 4: a request passes if the model judges
-that its gold tools solve it exactly, and that they solve it only in part once one of them, drawn at random, is taken
-away. Those are the checks that `bench.lab.building.rectools` drops requests by. The paper's released code takes the
-last tool away, and asks about an empty list where there was one tool; here an empty list solves nothing, unasked.
+that its gold tools solve it exactly, and that they solve it only in part without one of them, drawn at random.
+`bench.lab.building.rectools` drops requests by the same checks. The paper's released code removes the last tool, and
+asks about an empty list if there was one tool; here an empty list solves nothing, without a question. `check_exact`
+calls it.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ class ExactShare:
     """The share of requests that pass.
 
     Attributes:
-        requests: how many were asked about.
-        units: in how many units of independence they are.
-        share: of them that pass; a request without a usable reply does not.
-        low, high: the share's 95% interval; None where it has none.
+        requests: number of requests.
+        units: number of their units of independence.
+        share: share that passes; a request without a usable reply does not.
+        low, high: the share's 95% interval; None without one.
     """
 
     requests: int
@@ -57,12 +58,12 @@ class ExactShare:
 
 @dataclass(frozen=True)
 class ExactCheck:
-    """What a check found.
+    """The outcome of a check.
 
     Attributes:
-        every: of all requests that were asked about.
-        by_size: of those with so many gold tools.
-        dropped: how many requests did not pass, for each reason of `bench.lab.building.rectools.DROPPED`.
+        every: share over all requests.
+        by_size: share by number of gold tools.
+        dropped: number of requests that did not pass, for each reason of `bench.lab.building.rectools.DROPPED`.
     """
 
     every: ExactShare
@@ -77,10 +78,10 @@ def check_exact(
 
     Args:
         dataset: its requests and their gold tools, each described by name and description.
-        sample: how many requests, chosen by a hash of seed and id.
-        seed: another seed chooses other requests, and takes other tools away.
-        model: the language model; two questions a request at most.
-        progress: where steps are reported to.
+        sample: number of requests, chosen by a hash of seed and id.
+        seed: another seed chooses other requests and removes other tools.
+        model: the language model; at most two questions per request.
+        progress: receives the progress of steps.
 
     Raises:
         DataError: no request has gold and a text.

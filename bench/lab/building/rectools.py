@@ -2,8 +2,8 @@
 
 The pipeline of RecTools ("PTR: Precision-Driven Tool Recommendation for Large Language Models", section 4): draw
 bundles of several sizes; have requests written for each; keep those that the bundle solves exactly and that it solves
-only in part once a tool is taken away; drop repetitions. Every question is answered at most once: the model's journal
-keeps all replies, so a build that was interrupted goes on where it stopped.
+only in part without one of its tools; drop repetitions. Every question is answered at most once: the model's journal
+keeps all replies, so an interrupted build resumes where it stopped. `command` calls it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=DialogueReply)
 
-#: Requests for one bundle are to differ from each other.
+#: Temperature: requests for one bundle should differ.
 _TEMPERATURE = 1.0
 
-#: Why a request is dropped, in the order of the steps, and how a card says it.
+#: Why a request is dropped, in order of the steps, and the wording on a card.
 DROPPED = {
     "failed": "got no reply from the model",
     "unparsed": "had a reply that did not parse",
@@ -45,7 +45,7 @@ DROPPED = {
 
 
 class WrittenForBundle(DialogueReply):
-    """A request that was written for a bundle."""
+    """A request written for a bundle."""
 
     request: Sentence
 
@@ -58,12 +58,12 @@ class Assessed(DialogueReply):
 
 @dataclass(frozen=True)
 class BuildSettings:
-    """What is asked for.
+    """The size of a build.
 
     Attributes:
         sizes: sizes of bundles.
-        bundles: distinct bundles of each size.
-        requests: requests for each bundle.
+        bundles: number of distinct bundles of each size.
+        requests: number of requests for each bundle.
         seed: another seed draws other bundles.
     """
 
@@ -85,12 +85,12 @@ class Draft:
 
 @dataclass(frozen=True)
 class Built:
-    """What a build made.
+    """The result of a build.
 
     Attributes:
         queries: the requests that passed, with their gold, all in the test split.
-        requested: how many were asked for.
-        dropped: how many were dropped for each reason of `DROPPED`.
+        requested: number of requested requests.
+        dropped: number dropped for each reason of `DROPPED`.
     """
 
     queries: list[Query]
@@ -106,18 +106,18 @@ def build_dataset(
     model: LanguageModel,
     progress: Progress = QUIET,
 ) -> tuple[Dataset, Built]:
-    """Build a dataset with its own split; what cannot work is said before anything is paid for.
+    """Build a dataset with its own split; errors are reported before anything is paid for.
 
     Args:
         tools: the library.
         card: title, licence and template of the dataset; its known issues are written here.
-        settings: what is asked for.
-        options: how requests are split into train and test.
+        settings: the size of the build.
+        options: how to split requests into train and test.
         model: the language model.
-        progress: where steps are reported to.
+        progress: receives the progress of steps.
 
     Raises:
-        UsageError: the library is too small for the bundles that are asked for.
+        UsageError: the library is too small for these bundles.
         UnavailableError: there is neither an endpoint nor a journal that could answer.
         DataError: the library is not valid, or no request passed the checks.
         BenchError: the spending limit is reached; what was paid for is in the journal.
@@ -134,11 +134,11 @@ def build_dataset(
 def sample_bundles(ids: Sequence[str], settings: BuildSettings) -> list[tuple[int, ...]]:
     """Distinct bundles, size by size: positions in `ids`, ascending.
 
-    A bundle holds the tools that come first in the order of a hash of seed, size, number and tool id. So it depends on
-    these alone, not on a random generator whose stream a new version may change.
+    A bundle contains the tools that come first in the order of a hash of seed, size, number and tool id. So it depends
+    only on these, not on a random generator, whose stream may change with a new version.
 
     Raises:
-        UsageError: there are not as many bundles of a size.
+        UsageError: there are fewer bundles of a size.
     """
     bundles: list[tuple[int, ...]] = []
     for size in settings.sizes:
@@ -160,7 +160,7 @@ def sample_bundles(ids: Sequence[str], settings: BuildSettings) -> list[tuple[in
 
 
 def ask_request(tools: Sequence[Tool]) -> str:
-    """The prompt that has a request written."""
+    """The prompt to write a request."""
     needed = "this tool is" if len(tools) == 1 else f"all of these {len(tools)} tools are"
     return (
         f"Tools:\n{listed(tools)}\n\n"
@@ -172,7 +172,7 @@ def ask_request(tools: Sequence[Tool]) -> str:
 
 
 def ask_verdict(text: str, tools: Sequence[Tool]) -> str:
-    """The prompt that has a request and a tool set judged."""
+    """The prompt to judge a request and a tool set."""
     return (
         f"Request:\n{text}\n\nTools at hand:\n{listed(tools)}\n\n"
         'Judge the tools at hand as a set. "exact": they do everything that is asked, and each of them is needed. '
@@ -187,12 +187,12 @@ class Builder:
 
     Args:
         tools: the library.
-        settings: what is asked for.
+        settings: the size of the build.
         model: the language model.
-        progress: where steps are reported to.
+        progress: receives the progress of steps.
 
     Attributes:
-        dropped: how many requests were dropped for each reason of `DROPPED` so far.
+        dropped: number of requests dropped for each reason of `DROPPED` so far.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class Builder:
         """Draw, write, check, and drop repetitions.
 
         Raises:
-            UsageError: the library is too small for the bundles that are asked for.
+            UsageError: the library is too small for these bundles.
             DataError: no request passed the checks.
             BenchError: the spending limit is reached; what was paid for is in the journal.
         """
@@ -229,9 +229,9 @@ class Builder:
         return Built(queries, requested, {reason: self.dropped[reason] for reason in DROPPED})
 
     def check(self, drafts: Sequence[Draft]) -> list[Draft]:
-        """Those that their bundle solves exactly, and only in part without one of its tools; others are counted."""
+        """Drafts that their bundle solves exactly, and only in part without one of its tools; others are counted."""
         exact = self._judge_drafts("check that bundles solve requests", drafts, self._bundle, "exact", "not_exact")
-        # A bundle of one tool without it is empty, and solves nothing: there is no question to ask.
+        # A bundle of one tool without that tool is empty and solves nothing, so there is no question.
         alone = [draft for draft in exact if len(draft.bundle) == 1]
         several = [draft for draft in exact if len(draft.bundle) > 1]
         return [
@@ -266,7 +266,7 @@ class Builder:
         wanted: Assessment,
         reason: str,
     ) -> list[Draft]:
-        """The drafts for which a tool set is assessed as wanted; the others are counted under the reason."""
+        """The drafts whose tool set gets the wanted assessment; the others are counted under the reason."""
         requests = [request(ask_verdict(draft.text, tools(draft))) for draft in drafts]
         verdicts = self._replies(title, Assessed, requests)
         kept = []
@@ -278,7 +278,7 @@ class Builder:
         return kept
 
     def _replies(self, title: str, form: type[R], requests: Sequence[Request]) -> list[R | None]:
-        """The replies that parse; the others are counted."""
+        """The replies that can be parsed; the others are counted."""
         from bench.models.llm.client import Failure
 
         with self._progress.stage(title):
@@ -310,18 +310,18 @@ class Builder:
 
 
 def describe_dropped(dropped: Mapping[str, int]) -> str:
-    """How many were dropped for what reason, in words; nothing where there were none."""
+    """How many were dropped for which reason, in words; empty if there were none."""
     return "; ".join(f"{dropped[reason]} {text}" for reason, text in DROPPED.items() if dropped.get(reason))
 
 
 def known_issues(built: Built, tools: Sequence[Tool], model: str, settings: BuildSettings) -> list[str]:
-    """What a card has to say of a built dataset.
+    """The known issues of a built dataset, for its card.
 
     Args:
         built: the requests.
         tools: the library.
         model: the language model and its endpoint.
-        settings: what was asked for.
+        settings: the size of the build.
     """
     names = {tool.tool_id: words(tool.name) for tool in tools}
     naming = sum(any(contains_words(words(query.text), names[tool]) for tool in query.gold) for query in built.queries)

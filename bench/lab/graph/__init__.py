@@ -1,1 +1,1 @@
-"""Dependency graphs of tools."""
+"""Dependency graphs of tools: `bench graph` and agreement with annotated edges."""

@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from bench.data.tables import Tool
 from bench.methods.tgr.edges import LABELS, NEITHER, Edges
 
-#: Pairs without a dependency in the paper's test of its discriminator.
+#: Number of pairs without a dependency in the paper's test of its discriminator.
 _NEITHER_PAIRS = 500
 
 
-#: (pairs, 3) probabilities of `LABELS` for pairs of tools, as TGR's discriminator gives them.
+#: (pairs, 3) probabilities of `LABELS` for pairs of tools, from TGR's discriminator.
 Probabilities = Callable[[Sequence[Tool], Edges], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Edges found, held against annotated ones; an edge is right in its direction only.
+    """Found edges compared with annotated ones; an edge must have the right direction.
 
     Attributes:
         found, annotated, right: numbers of edges.
@@ -34,7 +34,7 @@ class Agreement:
 
     @property
     def precision(self) -> float:
-        """Share of the found edges that are annotated; 0 where none is found."""
+        """Share of the found edges that are annotated; 0 if none is found."""
         return self.right / self.found if self.found else 0.0
 
     @property
@@ -54,23 +54,23 @@ def edge_set(edges: Edges) -> set[tuple[int, int]]:
 
 
 def agreement(derived: Edges, annotated: Edges) -> Agreement:
-    """Hold found edges against annotated ones."""
+    """Compare found edges with annotated ones."""
     ours, theirs = edge_set(derived), edge_set(annotated)
     return Agreement(len(ours), len(theirs), len(ours & theirs))
 
 
 def wilson(right: int, of: int) -> tuple[float, float]:
-    """Wilson's 95% interval of a share (Wilson 1927); (0, 1) where nothing was counted."""
+    """Wilson's 95% interval of a share (Wilson 1927); (0, 1) without a sample."""
     if not of:
         return 0.0, 1.0
-    from scipy.stats import binomtest  # takes half a second, and only one verb wants it
+    from scipy.stats import binomtest  # takes half a second to import, and only one verb needs it
 
     interval = binomtest(right, of).proportion_ci(0.95, method="wilson")
     return float(interval.low), float(interval.high)
 
 
 def macro_scores(labels: NDArray[np.int64], predicted: NDArray[np.int64]) -> tuple[float, float, float]:
-    """Precision, recall and F1, each the mean over categories; a category that is nowhere is left out."""
+    """Precision, recall and F1, each the mean over categories; categories that never occur are left out."""
     rows = []
     for category in np.union1d(labels, predicted):
         right = np.count_nonzero((labels == category) & (predicted == category))
@@ -81,7 +81,7 @@ def macro_scores(labels: NDArray[np.int64], predicted: NDArray[np.int64]) -> tup
 
 
 def three_way(probabilities: Probabilities, tools: Sequence[Tool], annotated: Edges) -> dict[str, float]:
-    """The discriminator tested as the paper tests it (Table 3): each annotated edge in both orders, and drawn others.
+    """Test the discriminator as the paper does (Table 3): each annotated edge in both orders, and random other pairs.
 
     The category of a pair is the most probable one; no threshold, no candidates.
 

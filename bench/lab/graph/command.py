@@ -100,7 +100,7 @@ def _report(dataset: Dataset, source: GraphSource, edges: Edges, annotated: Edge
         report["threshold"] = source.classifier.settings.threshold
         card = read_card(Path(source.discriminator).expanduser())
         learnt = set() if card is None else set(card.tools)
-        # Scores against edges that it learnt from say nothing of other libraries.
+        # Scores on edges that it was trained on say nothing about other libraries.
         report["tools_learnt_from"] = sum(tool_digest(tool) in learnt for tool in dataset.tools)
         if annotated is not None:
             report["three_way"] = three_way(source.classifier.probabilities, dataset.tools, annotated)

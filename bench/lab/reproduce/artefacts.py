@@ -1,4 +1,4 @@
-"""Trained models that recipes need: how each is trained, where it is stored, and what to type for what is missing."""
+"""Trained models that recipes need: how to train them, where they are stored, and the commands for missing ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bench.models.trainingcard import Kind, TrainingCard, read_card
 
 FILE = Path(__file__).parent / "artefacts.toml"
 _REFERENCE = re.compile(r"\$([a-z0-9][a-z0-9-]*)")
-#: With what is before it in the same word, as in `local:$NAME`: the two are one value.
+#: With the text before it in the same word, as in `local:$NAME`: the two are one value.
 _VALUE = re.compile(r"([\w.:/-]*)\$([a-z0-9][a-z0-9-]*)")
 
 
@@ -29,8 +29,8 @@ class Artefact(Record):
     """A model that `bench train` makes.
 
     Attributes:
-        kind, dataset, base, settings: the arguments of `bench train`; `$NAME` in a text is another artefact.
-        summary: what it is.
+        kind, dataset, base, settings: the arguments of `bench train`; `$NAME` in a text refers to another artefact.
+        summary: a description.
     """
 
     kind: Kind
@@ -52,7 +52,7 @@ def artefacts() -> dict[str, Artefact]:
 
 
 def read_artefacts(path: Path) -> dict[str, Artefact]:
-    """Artefacts out of a TOML file; raises `DataError`."""
+    """Read artefacts from a TOML file; raises `DataError`."""
     tables = toml_table(path, "the artefacts", DataError)
     by_name = {
         name: validate_record(Artefact, table, f"the artefact {name} in {path}", DataError)
@@ -75,7 +75,7 @@ def artefact(name: str) -> Artefact:
 
 
 def folder_of(name: str) -> Path:
-    """Where an artefact is kept."""
+    """Where an artefact is stored."""
     return data_folder() / "models" / name
 
 
@@ -93,10 +93,10 @@ def is_there(name: str) -> bool:
 
 
 def _differences(wanted: Artefact, card: TrainingCard) -> list[str]:
-    """How a card differs from what an artefact is, where that changes the model.
+    """How a card differs from an artefact's definition, if that changes the model.
 
-    An artefact that it was made from may have been elsewhere at the time, so a reference is not compared. A setting
-    that is younger than the card had its default then: new settings leave trainings as they were.
+    A referenced artefact may have been elsewhere at the time, so references are not compared. Settings newer than the
+    card had their default then: new settings do not invalidate old trainings.
     """
     if card.kind != wanted.kind:
         return [f"it is a {card.kind} and not a {wanted.kind}"]
@@ -118,7 +118,7 @@ def _differences(wanted: Artefact, card: TrainingCard) -> list[str]:
 
 
 def with_needed(names: list[str]) -> list[str]:
-    """These artefacts and all that they are made from, in the order in which to make them."""
+    """These artefacts and everything they are made from, in the order of training."""
     wanted = set(names)
     for name in reversed(artefacts()):
         if name in wanted:
@@ -142,7 +142,7 @@ def _plain(text: str) -> str:
 
 
 def names_in(spec: str) -> list[str]:
-    """Names of the artefacts that a spec's text names, each once; raises `UsageError` for one that is not known."""
+    """Names of the artefacts in a spec's text, each once; raises `UsageError` for an unknown one."""
     names = list(dict.fromkeys(_REFERENCE.findall(spec)))
     for name in names:
         artefact(name)
@@ -150,14 +150,14 @@ def names_in(spec: str) -> list[str]:
 
 
 def resolve_references(spec: str) -> str:
-    """A spec's text with every `$NAME` replaced by its folder, quoted as a spec wants it."""
+    """A spec's text with every `$NAME` replaced by its folder, quoted as in specs."""
     return _VALUE.sub(lambda match: format_value(f"{match[1]}{folder_of(match[2])}"), spec)
 
 
 def commands_for(methods: Sequence[str], question: RecipeQuestion, metrics: Sequence[str]) -> list[str]:
-    """What to type before these methods can be measured: add the data, train the models.
+    """The commands needed before these methods can be measured: add the data, train the models.
 
-    What is there already is left out. Where nothing of the kind is lacking, it is the run itself, which says what is.
+    What exists already is left out. If nothing of this kind is missing, it is the run itself, which names what is.
     """
     datasets = [resolve_references(text) for text in question.on]
     names = with_needed([name for method in methods for name in names_in(method)])
@@ -181,7 +181,7 @@ def commands_for(methods: Sequence[str], question: RecipeQuestion, metrics: Sequ
 
 
 def adding_command(dataset: str) -> str | None:
-    """The command that adds a dataset whose files the user must bring and has not; None for any other."""
+    """The command that adds a dataset whose files the user must supply and has not; None for any other."""
     try:
         entry = dataset_entry(parse(dataset).name)
     except BenchError:

@@ -14,7 +14,7 @@ from bench.base.records import Record, read_toml
 
 FOLDER = Path(__file__).parent / "tables"
 
-#: How a number is printed: a share of 1, per cent, a count, a difference of shares, a difference in percentage points.
+#: The unit of a printed number: a share of 1, per cent, a count, a difference of shares or of percentage points.
 Unit = Literal["share", "percent", "count", "difference", "points"]
 _COLUMNS = ["table", "row", "dataset", "split", "metric", "printed", "unit"]
 
@@ -26,10 +26,10 @@ class PrintedCell:
     Attributes:
         table: `tgr-2` is table 2 of the paper `tgr`.
         row: the row's name, with its setting.
-        dataset, split: as the paper calls them; split is empty where the paper names none.
-        metric: our canonical string where we have the metric, else the paper's name for it.
-        printed: as it is in the paper.
-        unit: what the printed number is.
+        dataset, split: as the paper calls them; split is empty if the paper names none.
+        metric: our canonical string if we have the metric, else the paper's name for it.
+        printed: as in the paper.
+        unit: the unit of the printed number.
     """
 
     table: str
@@ -61,14 +61,14 @@ class PrintedCell:
 
 
 class PaperData(Record):
-    """How large a paper's test set and library are, where it or its released files say so."""
+    """The sizes of a paper's test set and library, if it or its released files give them."""
 
     queries: int | None = None
     tools: int | None = None
 
 
 class Unreadable(Record):
-    """Cells that the copy of the paper we read does not have."""
+    """Cells that are missing in the copy of the paper that we read."""
 
     row: str
     cells: int
@@ -87,7 +87,7 @@ class TableInfo(Record):
 class TranscribedPaper(Record):
     """A paper whose tables are transcribed.
 
-    `drawn` is what it has without numbers, figures and cases: name -> what it shows, and what answers for it here.
+    `drawn` lists what the paper shows without numbers (figures and cases): name -> what it shows, and our counterpart.
     """
 
     title: str
@@ -104,7 +104,7 @@ def papers() -> dict[str, TranscribedPaper]:
 
 
 def table_names() -> list[str]:
-    """Names of all tables: by paper, then as they are in it."""
+    """Names of all tables: by paper, then in the paper's order."""
     return [name for paper in papers().values() for name in paper.tables]
 
 
@@ -130,7 +130,7 @@ def table_cells(table: str) -> list[PrintedCell]:
 
 
 def cell_at(table: str, row: str, place: str, metric: str) -> PrintedCell:
-    """One cell; raises `DataError` where there is none."""
+    """One cell; raises `DataError` if there is none."""
     for cell in table_cells(table):
         if (cell.row, cell.place, cell.metric) == (row, place, metric):
             return cell

@@ -19,19 +19,19 @@ from bench.results.settings import EvaluatedSplit
 FOLDER = Path(__file__).parent / "claims"
 
 
-#: Numbers that a precondition may ask for: replies of a language model for each query; macro F1 of the discriminator
-#: that a test names, on annotated pairs; 1 where the generator that a test names began as a pretrained model, else 0.
+#: Numbers that a precondition may require: replies of a language model per query; macro F1 of the discriminator that a
+#: test names, on annotated pairs; 1 if the generator that a test names was fine-tuned from a pretrained model, else 0.
 FactName = Literal["llm_replies_per_query", "discriminator_f1", "pretrained"]
 
 
 class Precondition(Record):
-    """What makes a test one of the claim: two systems of which the first is better, or a number that is large enough.
+    """What makes a test relevant to the claim: two systems of which the first is better, or a large enough number.
 
     Attributes:
         name: its name in the file.
         needs: in words.
         better, worse, metric: the two systems.
-        on, split: on which data; a number of the test's own results needs none.
+        on, split: the data; a number from the test's own results needs none.
         fact, at_least: the number.
     """
 
@@ -54,7 +54,7 @@ class Precondition(Record):
 
 
 class ClaimTest(RecipeQuestion):
-    """`better` is claimed to beat `worse` on every one of the metrics, given a precondition of the same file."""
+    """`better` is claimed to beat `worse` on all metrics, given a precondition from the same file."""
 
     better: str
     worse: str
@@ -81,14 +81,14 @@ class Claim(Record):
     """A claim of a paper.
 
     Attributes:
-        id: its name here; `ours-...` for a question of ours, which no sentence on the paper counts.
+        id: its name here; `ours-...` for our own questions, which do not count for the paper.
         paper: the paper's short name.
         claim: what it says, in our words.
-        where: in which section or table.
-        tests: what decides it; all that can run must come out as claimed.
+        where: the section or table.
+        tests: the tests that decide it; all that can run must come out as claimed.
         printed: what the paper's own cells should show.
-        needs: what is lacking where it cannot be tested as comparisons of our specs.
-        note: what else a reader must know.
+        needs: what is missing if it cannot be tested as comparisons of our specs.
+        note: a further remark for readers.
     """
 
     id: str
@@ -110,7 +110,7 @@ class ClaimFile(Record):
     @model_validator(mode="before")
     @classmethod
     def _names_are_preconditions(cls, data: object) -> object:
-        """Puts a precondition in the place of its name."""
+        """Replace a precondition's name by the precondition."""
         if not isinstance(data, dict):
             return data
         known = {name: {"name": name, **table} for name, table in data.get("precondition", {}).items()}
@@ -137,7 +137,7 @@ def read_claims(path: Path) -> list[Claim]:
 
 
 def check_printed(printed: tuple[Printed, ...]) -> PrintedReport | None:
-    """How the paper's own cells relate to a claim; None where none bears on it.
+    """How the paper's own cells relate to a claim; None if none does.
 
     Raises:
         DataError: a row is not in its table, or two rows share no cell.

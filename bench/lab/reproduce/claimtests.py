@@ -1,4 +1,4 @@
-"""Testing the papers' claims; and whether a test has what its claim is about, which the tests themselves measure."""
+"""Test the papers' claims, and check by measurement whether each test is relevant to its claim."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run_claim(claim: Claim, runs: MethodRuns, advance: Callable[[], None]) -> Cl
 
     Args:
         claim: the claim.
-        runs: runs what the tests ask.
+        runs: runs the methods that the tests need.
         advance: called after each test.
     """
     tests = []
@@ -54,7 +54,7 @@ def run_claim(claim: Claim, runs: MethodRuns, advance: Callable[[], None]) -> Cl
 
 
 def with_models(claim: Claim, models: Mapping[str, str]) -> Claim:
-    """The claim with a language model for each role that its tests name; one that is not the paper's is told."""
+    """The claim with a language model for each role in its tests; a model other than the paper's is reported."""
 
     def filled(test: ClaimTest) -> ClaimTest:
         (better, other), (worse, another) = fill_roles(test.better, models), fill_roles(test.worse, models)
@@ -66,7 +66,7 @@ def with_models(claim: Claim, models: Mapping[str, str]) -> Claim:
 
 
 def _run(test: ClaimTest, runs: MethodRuns) -> ClaimTestReport:
-    """The comparisons of one test, not yet decided; or what it lacks. A fault of ours ends no other test."""
+    """The comparisons of one test, before decisions; or what is missing. A bug in one test does not end the others."""
     differences = list(test.differences)
     try:
         first, second, comparisons = compare_methods(test.better, test.worse, test, test.metrics, runs)
@@ -88,7 +88,7 @@ def _run(test: ClaimTest, runs: MethodRuns) -> ClaimTestReport:
 
 
 def check_precondition(test: ClaimTest, runs: MethodRuns) -> PreconditionReport | None:
-    """What is measured of a test's precondition; None where it has none. What goes wrong is told, never raised."""
+    """The measurement of a test's precondition; None if it has none. Errors are reported, never raised."""
     wanted = test.precondition
     if wanted is None:
         return None
@@ -110,7 +110,7 @@ def question_of(wanted: Precondition) -> RecipeQuestion:
 
 
 def _compared(wanted: Precondition, report: PreconditionReport, runs: MethodRuns) -> PreconditionReport:
-    """It holds if the first system is shown to be better; the comparison is a family of its own."""
+    """It holds if the first system is significantly better; the comparison is a family of its own."""
     question = question_of(wanted)
     first, second, (pair,) = compare_methods(wanted.better, wanted.worse, question, [wanted.metric], runs)
     comparison = decide(pair, 1.0, pair.p)
@@ -134,7 +134,7 @@ def _fact(wanted: Precondition, test: ClaimTest, runs: MethodRuns) -> float:
 
 
 def _replies(method: str, test: ClaimTest, runs: MethodRuns) -> float:
-    """Replies of language models for each query, over all data of a test."""
+    """Replies of language models per query, over all data of a test."""
     manifests = [runs.result(plan).manifest for plan in plans(method, test)]
     used = [item.model_use for item in manifests if item.model_use is not None]
     replies = sum(use.requests - use.failures for use in used)
@@ -159,7 +159,7 @@ def _discriminator_f1(name: str, dataset: str, runs: MethodRuns) -> float:
 
 
 def is_pretrained(name: str) -> bool:
-    """Whether an artefact began as a model that was there before, and not as random numbers."""
+    """Whether an artefact was fine-tuned from an existing model, not trained from random numbers."""
     base = artefact(name).base
     if base is not None and base.startswith("$"):
         return is_pretrained(base[1:])

@@ -51,7 +51,7 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 
 def _names() -> list[str]:
-    """All that can be reproduced or trained, each by a name of its own."""
+    """Everything that can be reproduced or trained, by name."""
     return [*_WORDS, *papers(), *table_names(), *(claim.id for claim in claims()), *artefacts()]
 
 
@@ -106,7 +106,7 @@ def command(
         return
     models = read_roles(named)
     tables, chosen = _chosen(what)
-    # Encoders of gigabytes are not fetched unasked; datasets are, and endpoints are asked, as everywhere.
+    # Encoders of gigabytes are only downloaded on request; datasets are downloaded and endpoints called as everywhere.
     if not download and "HF_HUB_OFFLINE" not in os.environ:
         os.environ["HF_HUB_OFFLINE"] = "1"
         click.get_current_context().call_on_close(lambda: os.environ.pop("HF_HUB_OFFLINE", None))
@@ -163,7 +163,7 @@ def _chosen(what: Sequence[str]) -> tuple[list[str], list[Claim]]:
 
 
 def _list(as_json: bool) -> None:
-    """Tables with their cells, claims, and artefacts with whether they are there."""
+    """Tables with their cells, claims, and artefacts with whether they exist."""
     if as_json:
         cells = {name: {"cells": len(table_cells(name)), **table_info(name).model_dump()} for name in table_names()}
         statements = [claim.model_dump(mode="json") for claim in claims()]
@@ -188,7 +188,7 @@ def _list(as_json: bool) -> None:
 
 
 def _train(names: Sequence[str], quiet: bool) -> None:
-    """Make artefacts, each by its own command in a process of its own; what is there is kept."""
+    """Train artefacts, each by its own command in its own process; existing ones are kept."""
     here = current_session()
     for name in names:
         artefact(name)

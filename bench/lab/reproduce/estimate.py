@@ -1,4 +1,4 @@
-"""What a reproduction will take, before it begins: results, time, calls to language models and their cost."""
+"""Estimate what a reproduction will take: results, time, calls to language models and their cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.base.text import slug
 from bench.evaluation.plan import Plan
 from bench.lab.reproduce.artefacts import resolve_references
 from bench.lab.reproduce.report import RunEstimate
-from bench.lab.reproduce.reproduction import Asked, plan_runs
+from bench.lab.reproduce.reproduction import RecipePlans, plan_runs
 from bench.lab.reproduce.runs import MethodRuns
 from bench.models.llm.rules import RULES
 from bench.models.llm.settings import chat_settings
@@ -21,12 +21,12 @@ from bench.results.manifest import Manifest
 from bench.results.store import StoredResult, folders_of
 from bench.show.numbers import count, duration, money, several
 
-#: The most calls that a query takes. PTR asks for functionalities, for tools that serve them, and for what is left.
+#: Maximum calls per query. PTR asks for functionalities, for tools that serve them, and for the remainder.
 MOST_CALLS = {"ptr": 3, "query-generation": 1, "choose": 1}
 
 
-def estimate_runs(asked: Sequence[Asked], runs: MethodRuns) -> RunEstimate:
-    """What is to be expected of what `look_ahead` found."""
+def estimate_runs(asked: Sequence[RecipePlans], runs: MethodRuns) -> RunEstimate:
+    """The estimate for the plans from `look_ahead`."""
     planned = plan_runs(asked)
     to_run = [plan for plan in planned if not runs.checked[plan].kept]
     known = _known(runs.results, {plan.method.name for plan in to_run})
@@ -49,7 +49,7 @@ def estimate_runs(asked: Sequence[Asked], runs: MethodRuns) -> RunEstimate:
 
 
 def estimate_text(estimate: RunEstimate) -> list[str]:
-    """It in sentences."""
+    """The estimate in sentences."""
     if estimate.to_run:
         kept = f"; {estimate.kept} more are kept" if estimate.kept else ""
         size = f"{several(estimate.methods, 'method')}, {several(estimate.datasets, 'dataset')}"
@@ -85,7 +85,7 @@ def _queries(plan: Plan, runs: MethodRuns) -> int:
 
 
 def _known(results: Path, names: set[str]) -> dict[str, list[Manifest]]:
-    """Kept results of methods by name; one that cannot be read is as good as none."""
+    """Stored results of methods by name; unreadable ones are treated as missing."""
     known: dict[str, list[Manifest]] = {name: [] for name in names}
     slugs = {slug(name): name for name in names}
     for folder in folders_of(results):
@@ -96,7 +96,7 @@ def _known(results: Path, names: set[str]) -> dict[str, list[Manifest]]:
 
 
 def _seconds(plan: Plan, known: Mapping[str, Sequence[Manifest]], runs: MethodRuns) -> float | None:
-    """By the median time for a query: of the same method on any data, else of its name."""
+    """From the median time per query: of the same method on any data, else of methods with its name."""
     named = known[plan.method.name]
     same = [manifest for manifest in named if manifest.method.spec == str(plan.method)] or named
     rates = [sum(item.timings.values()) / (item.dataset.queries * item.repeats) for item in same]
@@ -106,7 +106,7 @@ def _seconds(plan: Plan, known: Mapping[str, Sequence[Manifest]], runs: MethodRu
 def _tokens(
     calling: Sequence[Plan], known: Mapping[str, Sequence[Manifest]], runs: MethodRuns
 ) -> tuple[int | None, float | None]:
-    """Tokens and their cost, by those of a query in kept results; None where a method has none."""
+    """Tokens and their cost, from those per query in stored results; None if a method has none."""
     if not calling:
         return None, None
     price = chat_settings().price
@@ -122,8 +122,8 @@ def _tokens(
     return sum(tokens), None if price is None else price.of(*tokens)
 
 
-def _more_calls(asked: Sequence[Asked], runs: MethodRuns) -> int:
-    """Calls of methods that name a language model and cannot run here, each method and dataset once."""
+def _more_calls(asked: Sequence[RecipePlans], runs: MethodRuns) -> int:
+    """Calls of methods that name a language model and cannot run here, once per method and dataset."""
     calls: dict[tuple[str, Spec], int] = {}
     for item in asked:
         for text in item.methods if item.plans is None else ():
@@ -134,12 +134,12 @@ def _more_calls(asked: Sequence[Asked], runs: MethodRuns) -> int:
                 for name in map(parse, map(resolve_references, item.question.on)):
                     plan = Plan(name, spec, template=item.question.template, split=item.question.split)
                     calls[text, name] = MOST_CALLS[spec.name] * _queries(plan, runs)
-            except BenchError:  # the data is not here
+            except BenchError:  # the data is missing
                 continue
     return sum(calls.values())
 
 
 def _names_a_model(spec: Spec) -> bool:
-    """Whether a spec names a language model; a generator that bench trained is not called."""
+    """Whether a spec names a language model to call; a generator trained by bench does not count."""
     name = dict(spec.arguments).get("llm", RULES)
     return spec.name in MOST_CALLS and isinstance(name, str) and name not in {RULES, "trained"} and ":" not in name

@@ -20,27 +20,27 @@ from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
 from bench.stats.paired import compare
 from bench.stats.strata import centred_values, stratified_intervals
 
-#: Equal scores that are computed in different ways differ by less.
+#: Tolerance of equal scores that are computed in different ways.
 _ROUNDING = 1e-6
 
 
 def estimates(
     method: str, question: RecipeQuestion, names: Sequence[str], runs: MethodRuns, minus: str | None = None
 ) -> tuple[MethodValues, list[Estimate]]:
-    """Means and intervals of metrics and facts, in the order asked.
+    """Means and intervals of metrics and facts, in the given order.
 
     Args:
         method: the spec; `minus`, if any, is subtracted query by query.
-        question: on which data.
+        question: the data.
         names: metrics and facts.
-        runs: runs what is asked.
+        runs: runs the methods.
         minus: another spec.
 
     Raises:
-        BenchError: something is not here, or a run failed.
+        BenchError: something is missing, or a run failed.
     """
     metrics = [name for name in names if not is_fact(name)]
-    # A fact is read off the result; which queries it has, any metric says.
+    # A fact is read from the result; any metric says which queries it covers.
     answers = runs.ask(method, question, metrics or ["recall@5"])
     values = answers.values
     if minus is not None:
@@ -70,9 +70,10 @@ def estimates(
 def compare_methods(
     better: str, worse: str, question: RecipeQuestion, metrics: Sequence[str], runs: MethodRuns
 ) -> tuple[MethodValues, MethodValues, list[PairedComparison]]:
-    """Two methods on the same queries: their answers, and one comparison for each metric; raises as `estimates`.
+    """Two methods on the same queries: their answers, and one comparison per metric; raises as `estimates`.
 
-    The comparisons are not yet corrected and decided, but where both answer alike: there is nothing to decide then.
+    The comparisons are not yet corrected and decided, except if both give the same answers, which leaves nothing to
+    decide.
     """
     first = runs.ask(better, question, metrics)
     second = runs.ask(worse, question, metrics)
@@ -89,10 +90,10 @@ def compare_methods(
 
 
 def same_answers(first: MethodValues, second: MethodValues) -> bool:
-    """Whether two methods answer each of the queries alike: by the same ranking and the same recommended set.
+    """Whether two methods answer each query identically: with the same ranking and the same recommended set.
 
-    Neighbours whose scores differ by rounding alone, in both rankings, may change places. A result whose ranking was
-    left out cannot show it.
+    Neighbours whose scores differ only by rounding, in both rankings, may be swapped. A result without a stored ranking
+    cannot show it.
     """
     return all(map(_alike, first.results, second.results, first.kept))
 
@@ -108,14 +109,14 @@ def _alike(first: StoredResult, second: StoredResult, kept: NDArray[np.bool_]) -
         return False
     scores = np.array([one["score"].to_pylist(), two["score"].to_pylist()], dtype=np.float64)
     apart = np.append(True, ~(np.abs(np.diff(scores)) <= _ROUNDING).all(axis=0))
-    # Places of one query without a gap between them have one number.
+    # Positions of one query without a gap between scores have one number.
     place = np.cumsum(apart | (np.array(one["rank"].to_pylist()) == 1)).tolist()
     mine, other = (sorted(zip(place, run["tool_id"].to_pylist(), strict=True)) for run in (one, two))
     return mine == other
 
 
 def decide(comparison: PairedComparison, published: float, corrected: float) -> PairedComparison:
-    """The comparison with its corrected p-value and what that makes of it."""
+    """The comparison with its corrected p-value and verdict."""
     identical = comparison.wins == comparison.losses == 0
     decided = (comparison.effective or 0) >= FEWEST_UNITS
     outcome = judge_direction(published, comparison.difference, identical, corrected, decided)
@@ -125,7 +126,7 @@ def decide(comparison: PairedComparison, published: float, corrected: float) -> 
 def measurement_of(
     method: str, answers: MethodValues, question: RecipeQuestion, minus: str | None = None
 ) -> Measurement:
-    """On what these answers of a method, less those of another one, were given."""
+    """What these answers of a method, minus those of another one, were measured on."""
     manifests = [result.manifest for result in answers.results]
     data = [
         MeasuredData(
@@ -153,10 +154,10 @@ def measurement_of(
 def lacking_of(
     methods: Sequence[str], question: RecipeQuestion, metrics: Sequence[str], needs: Sequence[str], error: Exception
 ) -> Lacking:
-    """Why the first of these methods cannot be measured, and what to type for all of them."""
+    """Why the first of these methods cannot be measured, and the commands needed for all of them."""
     try:
         commands = commands_for(methods, question, metrics)
-    except BenchError:  # a recipe that names no artefact or spec we know; the reason says so
+    except BenchError:  # a recipe that names no known artefact or spec; the reason says so
         commands = []
     return Lacking(
         method=methods[0],

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-#: Two systems that answer every query alike: no comparison of them says anything about a paper.
+#: Two systems with identical answers: comparing them says nothing about a paper.
 Same = Literal["not tested: both are the same here"]
 SAME: Same = "not tested: both are the same here"
 
-#: What becomes of a cell; each has exactly one.
+#: Outcomes of a cell; each has exactly one.
 CellVerdict = Literal["reproduced", "not reproduced", "not decided", "direction only", "not run", Same]
 CELL_VERDICTS: tuple[CellVerdict, ...] = get_args(CellVerdict)
 
-#: What becomes of a paired comparison that a paper decides one way.
+#: Outcomes of a paired comparison with a direction in the paper.
 Outcome = Literal["as published", "opposite", "undecided", "no difference", "no direction", Same]
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-#: Those by which cells of the verdict `direction only` are counted apart.
+#: Outcomes by which cells with the verdict `direction only` are counted separately.
 DIRECTION_COUNTS: tuple[Outcome, ...] = ("as published", "opposite")
 
-#: What becomes of a claim; `not tested`: the tests that ran have not what the claim is about.
+#: Verdicts of a claim; `not tested`: the tests that ran are not relevant to the claim.
 ClaimVerdict = Literal["holds", "does not hold", "undecided", "not tested", "not run", Same]
 CLAIM_VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
 
@@ -40,7 +40,7 @@ Difference = Literal[
     "rules for a language model",
 ]
 
-#: Difference -> what it says, for people.
+#: Difference -> its explanation for readers.
 DIFFERENCES: dict[Difference, str] = {
     "other query view": "the text of a query is another part of its dialogue",
     "other queries": "another number or selection of queries",
@@ -59,7 +59,7 @@ DIFFERENCES: dict[Difference, str] = {
 }
 assert tuple(DIFFERENCES) == get_args(Difference)
 
-#: Differences of the data: a number that agrees in spite of them says less than one on the paper's own.
+#: Differences in the data: agreement in spite of them is weaker evidence.
 OF_DATA: frozenset[Difference] = frozenset(
     {
         "other query view",

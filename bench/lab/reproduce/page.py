@@ -13,13 +13,13 @@ from bench.lab.reproduce import parts
 from bench.lab.reproduce.outcomes import CLAIM_VERDICTS
 from bench.lab.reproduce.report import Reproduction
 from bench.leaderboard.boards.board import family_of
-from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.registry import Page, SiteData
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
 
 
 def read_reproduction(path: Path) -> Reproduction:
-    """What `bench reproduce` wrote.
+    """Read the report of `bench reproduce`.
 
     Raises:
         UsageError: it cannot be read, or does not follow its schema.
@@ -30,24 +30,24 @@ def read_reproduction(path: Path) -> Reproduction:
     return report
 
 
-def _report(content: Content) -> Reproduction | None:
+def _report(content: SiteData) -> Reproduction | None:
     return content.files.get(PAGE.name)
 
 
-def _write(content: Content, writer: Writer) -> None:
+def _write(content: SiteData, writer: Writer) -> None:
     context = {"report": _report(content), "parts": parts, "shown": content.shown}
     writer.put("reproduction.html", render("reproduction", "", "reproduction.html", **context))
 
 
-def _claims(content: Content) -> Markup:
-    """How many claims of the papers have each verdict."""
+def _claims(content: SiteData) -> Markup:
+    """Number of claims of the papers with each verdict."""
     report = _report(content)
     verdicts = Counter(claim.verdict for claim in report.claims) if report else Counter[str]()
     claims = [(verdict, verdicts[verdict]) for verdict in CLAIM_VERDICTS if verdicts[verdict]]
     return Markup(render("claims", "", claims=claims)) if claims else Markup("")
 
 
-def _published_numbers(content: Content, family: str) -> Markup:
+def _published_numbers(content: SiteData, family: str) -> Markup:
     """The published numbers that were measured by a method."""
     report = _report(content)
     if report is None:
@@ -66,7 +66,7 @@ PAGE = Page(
     "reproduction.html",
     _write,
     entry="Reproduction",
-    place=6,
+    order=6,
     file="A reproduction.json to publish with the results.",
     read=read_reproduction,
     on_home=_claims,

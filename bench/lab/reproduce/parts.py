@@ -1,4 +1,4 @@
-"""What a reproduction shows, part by part: once for the terminal, Markdown and the site."""
+"""The report of a reproduction, part by part: written once for the terminal, Markdown and the site."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ class Part:
     """A part of a report; any of its fields may be empty.
 
     Attributes:
-        title: what it is about.
+        title: the subject.
         table: rows of texts.
         notes: sentences below the table.
-        commands: what provides the things that the notes name as missing.
-        level: of the title in a document.
+        commands: commands that provide what the notes name as missing.
+        level: heading level in a document.
     """
 
     title: str = ""
@@ -165,7 +165,7 @@ def _blocks(
 
 
 def _cell_table(rows: Iterable[tuple[str, Block, Sequence[CellReport]]], without: str = "") -> Table:
-    """The cells of blocks, a line each; the name of a block is in its first line."""
+    """The cells of blocks, one per line; the first line of a block has its name."""
     columns = [name for name in ("row", *VALUES) if name != without]
     numbers = [i for i, name in enumerate(columns) if name in ("published", "measured", "difference")]
     table = Table(columns, right=numbers, tight=True)
@@ -179,7 +179,7 @@ def _cell_table(rows: Iterable[tuple[str, Block, Sequence[CellReport]]], without
 def cell_row(cell: CellReport, block: Block) -> list[str]:
     """The texts of a cell, one for each of `VALUES`.
 
-    Where only the direction compares, the differences from the other row are in parentheses: the paper's, and ours.
+    If only the direction is comparable, the differences from the other row are in parentheses: the paper's, and ours.
     """
     measured = "" if cell.measured is None else _number(cell.measured.mean, cell)
     if cell.direction is not None:
@@ -210,7 +210,7 @@ def _signed_number(value: float | None, cell: CellReport) -> str:
 
 
 def _outcome(comparison: PairedComparison) -> str:
-    """The outcome of a test; that all answers of a sample agree does not say that all would."""
+    """The outcome of a test; identical answers in a sample do not show that all would be."""
     return "no query differs" if comparison.outcome == "no difference" else comparison.outcome
 
 
@@ -220,7 +220,7 @@ def block_name(block: Block) -> str:
 
 
 def block_notes(block: Block, cells: Sequence[CellReport]) -> list[str]:
-    """Sentences on how a block was measured, in what that differs, and what would measure it better."""
+    """Sentences on how a block was measured, with its differences, and what would be more faithful."""
     notes = []
     if block.measurement is not None:
         notes.append(describe_measurement(block.measurement))
@@ -258,7 +258,7 @@ def _data(measurement: Measurement) -> str:
 
 
 def lacking_text(lacking: Lacking) -> str:
-    """What was not possible, and what it needs."""
+    """What could not be run, and what it needs."""
     what = f"{lacking.method} on {', '.join(lacking.data)}"
     if lacking.failed:
         return f"Failed: {what}: {lacking.reason}"
@@ -275,7 +275,7 @@ def _commands(block: Block) -> list[str]:
 
 
 def _source_part(table: TableReport) -> Part:
-    """Where a table is from, and on how much data it is there."""
+    """The source of a table, and its sizes in the paper."""
     paper = papers()[table.paper]
     notes = [f"{paper.citation}, {paper.title}, {paper.url}"]
     for name, data in table.data.items():
@@ -285,7 +285,7 @@ def _source_part(table: TableReport) -> Part:
 
 
 def _last_part(table: TableReport) -> Part:
-    """What stands below all cells of a table."""
+    """The notes below all cells of a table."""
     notes = [f"Not transcribed: {item.row} ({several(item.cells, 'cell')}). {item.reason}" for item in table.unreadable]
     return Part(notes=[*notes, *(f"Note: {note}" for note in table.notes), _verdict_counts(table)])
 
@@ -317,7 +317,7 @@ def verdict_table(report: Reproduction) -> Table:
 
 
 def paper_table(report: Reproduction) -> Table:
-    """A sentence on what holds of each paper."""
+    """A summary sentence per paper."""
     table = Table(["paper", "what holds"], whole=(0,))
     for paper in report.papers:
         table.add(paper.paper, paper.sentence)
@@ -332,9 +332,9 @@ def _counts(cells: Sequence[CellReport]) -> list[str]:
 
 
 def drawn_part(names: Iterable[str]) -> Part:
-    """What these papers draw and print no numbers of; an empty part where that is nothing."""
+    """What these papers show without numbers; empty if there is nothing."""
     table = Table(["paper", "figure", "what it shows", "here"], whole=(0, 1))
-    # A report from elsewhere may be on papers that are not transcribed here.
+    # An untrusted report may be about papers that are not transcribed here.
     for name in filter(papers().__contains__, names):
         for figure, (shows, here) in papers()[name].drawn.items():
             table.add(name, figure, shows, here)
@@ -390,7 +390,7 @@ def _test_part(test: ClaimTestReport) -> Part:
 
 
 def claim_state(claim: ClaimReport) -> str:
-    """The verdict; and how many of its tests ran, and decide nothing, where not all did."""
+    """The verdict, with the number of tests that ran or decide nothing, if these are not all."""
     if claim.verdict == "not tested":
         return "not tested: its precondition fails"
     ran = [test for test in claim.tests if test.lacking is None]

@@ -1,7 +1,7 @@
-"""Recipes: which spec measures a table row, and how the setup differs from the paper.
+"""Recipes: which spec measures a table row, and how the setup differs from the paper. `reproduction` runs them.
 
-A cell is measured by the first of its recipes that can run here. The faithful one comes first, so that a cell moves
-up automatically once a model, dataset or endpoint is available.
+A cell is measured by the first of its recipes that can run here. The most faithful one comes first, so a cell improves
+automatically once a model, dataset or endpoint is available.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Substitutions = dict[str, str | list[str]]
 
 
 class RecipeQuestion(Record):
-    """What is asked of a method: on which data, in which form.
+    """What a method is run on, and in which form.
 
     Attributes:
-        on: dataset specs; over several, the mean is over datasets or over their pooled queries.
+        on: dataset specs; with several, the mean is over datasets or over their pooled queries.
         pool: which of the two; or the name of a slice, for the mean over the means of its values.
         slices: only queries that have these slices, as in {parent = "unseen"}.
-        template: the text of a tool; the dataset's own where none is given.
-        split: which queries; the dataset's own where none is given.
+        template: the tool text; by default the dataset's own.
+        split: the queries; by default the dataset's own.
     """
 
     on: tuple[str, ...] = Field(min_length=1)
@@ -50,55 +50,56 @@ class RecipeQuestion(Record):
 
 
 class Standard(Record):
-    """What the protocol would measure where the paper's own way is followed."""
+    """The measurement by the protocol, for recipes that follow the paper's own way."""
 
     method: str | None = None
     measure: dict[str, str] = {}
 
 
 class PaperModel(Record):
-    """A language model of a paper, by the role that it has there.
+    """A language model of a paper, by its role.
 
     Attributes:
-        paper: what the paper calls it.
-        name: what an endpoint is asked for where the user names no other model.
+        paper: the paper's name for it.
+        name: the model to request from an endpoint unless the user names another.
     """
 
     paper: str
     name: str
 
 
-#: Before the name of a fact that a method states.
+#: Prefix of the name of a method's fact.
 FACT = "fact:"
 
 
 def is_fact(name: str) -> bool:
-    """Whether a recipe's measure is a number of the result as a whole, and no metric."""
+    """Whether a recipe's measure is a number of the whole result instead of a metric."""
     return name in {"tools", "connected_tools"} or name.startswith(FACT)
 
 
 class Recipe(RecipeQuestion):
-    """How some rows of a table are measured.
+    """How to measure some rows of a table.
 
     Attributes:
         table: the table.
         rows, places: which cells; `{name}` in the other fields takes its value from here. Places are datasets with
-            their splits (`ToolBench I1-Inst`); none means all.
+            their splits (`ToolBench I1-Inst`); empty means all.
         method: a method's spec; `$NAME` in it is the folder of an artefact.
         minus: for tables of differences, the spec that is subtracted.
-        against, rival: makes the recipe one of direction: a row of the same table (or `TABLE: ROW`), and the spec that
-            represents it. In a table of differences `against` says in words what `rival` is.
-        measure: printed metric -> ours, or a fact of the result; by default the same. Metrics it leaves out are not
-            measured by this recipe.
-        follows: the paper's own ways that this measurement follows on purpose; `standard` shows the number without.
-        differences: in what the measurement differs from the paper's.
-        needs: what may be lacking here: a model, data, an endpoint.
-        runnable: false if no run of bench can give these cells: the recipe is reported and never tried. `needs` says
-            why, and `commands` what comes nearest.
-        role: the role of a language model: the recipe is for another model than the paper's, which the user names and
-            `{given}` stands for.
-        note: what else a reader must know.
-        words: what `{name}` means where neither row nor place says it; those of the file.
+        against, rival: make this a recipe for a direction: a row of the same table (or `TABLE: ROW`), and the spec
+            that represents it. In a table of differences `against` describes `rival`.
+        measure: printed metric -> ours, or a fact of the result; the same by default. This recipe does not measure
+            metrics that are left out.
+        follows: the paper's own ways that this measurement follows on purpose; `standard` shows the number without
+            them.
+        differences: how the measurement differs from the paper's.
+        needs: what may be missing here: a model, data, an endpoint.
+        runnable: false if no run of bench can give these cells: the recipe is reported and never tried. `needs`
+            says why, and `commands` what comes closest.
+        role: the role of a language model: the recipe is for a model other than the paper's, which the user names
+            and `{given}` stands for.
+        note: a further remark for readers.
+        words: values of `{name}` for names without a value in row or place; from the file.
     """
 
     table: str
@@ -159,7 +160,7 @@ class Recipe(RecipeQuestion):
         return [self.measure.get(cell.metric, cell.metric) for cell in cells]
 
     def asks(self, model: str) -> bool:
-        """Whether it asks a language model of that name."""
+        """Whether it calls a language model with that role."""
         return any(f"llm={model}{end}" in text for text in self.methods for end in ",)")
 
     def opponent(self, cell: PrintedCell) -> PrintedCell:
@@ -168,14 +169,14 @@ class Recipe(RecipeQuestion):
         return cell_at(table if colon else self.table, row if colon else table, cell.place, cell.metric)
 
     def fill(self, cell: PrintedCell, given: Mapping[str, str] | None = None) -> Recipe:
-        """The recipe of one row and place, its texts filled in.
+        """The recipe for one row and place, with its texts filled in.
 
         Args:
             cell: the cell.
-            given: role -> the model that the user names.
+            given: role -> the model named by the user.
 
         Raises:
-            DataError: it lacks a word.
+            DataError: a word is missing.
         """
         values = _substitute({**self.words, **self.rows[cell.row], **self.places.get(cell.place, {})})
         role = self.role.format_map(_Texts.of(values))
@@ -201,7 +202,7 @@ class Recipe(RecipeQuestion):
                 "rows": {cell.row: {}},
                 "places": {cell.place: {}},
                 "on": tuple(on),
-                # A place without a value for a slice has the queries of all its values.
+                # A place without a value for a slice uses the queries of all its values.
                 "slices": {name: fill(value) for name, value in self.slices.items() if fill(value)},
                 "needs": tuple(fill(text) for text in self.needs if fill(text)),
                 "role": role,
@@ -215,8 +216,8 @@ class RecipeFile(Record):
     """The recipes of a paper.
 
     Attributes:
-        words: substitutions that hold for all recipes, in those of rows and places too.
-        places: those of places, for the recipes that list no places of their own.
+        words: substitutions for all recipes, also in those of rows and places.
+        places: substitutions by place, for recipes that list no places of their own.
         models: the paper's language models by their roles.
     """
 
@@ -233,7 +234,7 @@ def recipes() -> tuple[Recipe, ...]:
 
 
 def read_recipes(path: Path) -> list[Recipe]:
-    """Recipes out of a TOML file; raises `DataError`."""
+    """Read recipes from a TOML file; raises `DataError`."""
     file = read_toml(RecipeFile, path, "the recipes", DataError)
     made = []
     for recipe in file.recipe:
@@ -244,7 +245,7 @@ def read_recipes(path: Path) -> list[Recipe]:
 
 
 class _Texts(dict[str, str]):
-    """Values that are one text, to fill a text in with; a name that is not among them stays as it is."""
+    """Values that are a single text, for substitution; an unknown name is unchanged."""
 
     @classmethod
     def of(cls, values: Substitutions) -> _Texts:
@@ -255,7 +256,7 @@ class _Texts(dict[str, str]):
 
 
 def _substitute(values: Substitutions) -> Substitutions:
-    """The values, filled in with each other: a row's text may leave a word to the place or to the file."""
+    """The values, substituted in each other: a row's text may refer to a word of the place or the file."""
     texts = _Texts.of(values)
     return {
         name: value.format_map(texts) if isinstance(value, str) else [text.format_map(texts) for text in value]
@@ -271,9 +272,9 @@ def paper_models() -> dict[str, PaperModel]:
 
 
 def read_roles(texts: Sequence[str]) -> dict[str, str]:
-    """Role -> model, out of `ROLE=MODEL`.
+    """Role -> model, from `ROLE=MODEL`.
 
-    A role that gets the model which the paper has is left out: that is how it is measured anyway.
+    A role with the paper's own model is left out, because that is the default.
 
     Raises:
         UsageError: a text has another form, its role does not exist, or a role comes twice.
@@ -294,11 +295,11 @@ def read_roles(texts: Sequence[str]) -> dict[str, str]:
 
 
 def recipes_of(cell: PrintedCell, given: Mapping[str, str] | None = None) -> list[Recipe]:
-    """The recipes of a cell, filled in, in the order in which they are tried.
+    """The recipes of a cell, filled in, in the order in which to try them.
 
     Args:
         cell: the cell.
-        given: role -> a model that is not the paper's. The recipes that ask for the paper's are left out then.
+        given: role -> a model other than the paper's. Recipes for the paper's model are left out then.
     """
     given = given or {}
     filled = [recipe.fill(cell, given) for recipe in recipes() if recipe.covers(cell)]

@@ -1,4 +1,4 @@
-"""The models of `reproduction.json`."""
+"""The models of `reproduction.json`, which `bench reproduce` writes and the site reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.results.manifest import Environment
 
 
 class MeasuredData(Record):
-    """One dataset that was asked, and the stored result."""
+    """A dataset, and the stored result on it."""
 
     dataset: str
     split: str
@@ -25,10 +25,10 @@ class Measurement(Record):
     """What a number of ours was measured on.
 
     Attributes:
-        minus: the method that was subtracted, in a table of differences.
-        pool: over what the mean is taken: datasets, queries, or a slice, whose values count alike.
-        queries: how many were judged; `failed` of them were not answered and score 0.
-        warnings: what the stored results warn of.
+        minus: the subtracted method, in a table of differences.
+        pool: what the mean is over: datasets, queries, or a slice, whose values count equally.
+        queries: number of judged queries; `failed` of them were not answered and score 0.
+        warnings: warnings of the stored results.
     """
 
     method: str
@@ -42,9 +42,9 @@ class Measurement(Record):
 
 
 class Lacking(Record):
-    """A measurement that is not possible here: why, and what would make it so.
+    """A measurement that is not possible here: why, and what would make it possible.
 
-    `failed` is true where nothing known is lacking, and the attempt itself went wrong.
+    `failed` is true if nothing known is missing and the attempt itself failed.
     """
 
     method: str
@@ -56,7 +56,7 @@ class Lacking(Record):
 
 
 class Estimate(Record):
-    """A mean with its 95% interval, and the 90% one by which it is judged (None: the 95% one decides).
+    """A mean with its 95% interval, and the 90% one for the verdict (None: the 95% one decides).
 
     Counts and shares of a graph have neither.
     """
@@ -72,8 +72,8 @@ class Estimate(Record):
 class PairedComparison(Record):
     """A paired comparison: first - second on the same queries.
 
-    `n` queries in `units` of independence, which are worth `effective` independent queries (None: not counted). `p` is
-    as of `bench.stats.differences.intervals_and_p_values`, `corrected` by Holm for its family; `detectable` is the
+    `n` queries in `units` of independence, equivalent to `effective` independent queries (None: not counted). `p` is
+    from `bench.stats.differences.intervals_and_p_values`, `corrected` by Holm for its family; `detectable` is the
     minimum detectable effect at 80% power.
     """
 
@@ -100,11 +100,11 @@ class CellReport(Record):
     Attributes:
         published: the printed number as a share of 1, or a count.
         block: position in the report's `blocks`, which say how it was measured.
-        measured: ours, in the same unit as `published`; `difference` is measured - published, and is left out of
-            `direction only`, where the two do not compare.
-        margin: within which a share, or a difference of shares, is or is not reproduced; None for other cells.
-        reasons: where it is not reproduced, in what the measurement is known to differ; empty where nothing is known.
-        standard: what the protocol's own way gives, where the paper's is followed.
+        measured: ours, in the unit of `published`; `difference` is measured - published, and is left out for
+            `direction only`, where the two are not comparable.
+        margin: the margin for a share, or a difference of shares; None for other cells.
+        reasons: known differences of the measurement, if it is not reproduced; may be empty.
+        standard: the number by the protocol, if the paper's own way is followed.
         published_difference, direction: for `direction only`, the paper's difference to the row it is compared with,
             and our paired comparison.
     """
@@ -133,10 +133,10 @@ class Block(Record):
     """Cells of one row and place that were measured, or could not be, in the same way.
 
     Attributes:
-        follows: ways of the paper's that were followed; differences: in what else the measurement differs.
-        against: for directions, the row that it is compared with, and `rival` how that was measured.
-        other_data: whether it was measured on other data than the paper's: `reproduced` then says less.
-        lacking: more faithful measurements that are not possible here (all there are, where nothing was run).
+        follows: ways of the paper that were followed; differences: other differences.
+        against: for directions, the row of the comparison, and `rival` how that was measured.
+        other_data: whether it was measured on data other than the paper's, which makes `reproduced` weaker.
+        lacking: more faithful measurements that are not possible here (all of them, if nothing was run).
     """
 
     table: str
@@ -168,12 +168,12 @@ class TableReport(Record):
 
 
 class PreconditionReport(Record):
-    """What a test needs in order to be one of its claim, and what was measured of that.
+    """What a test needs to be relevant to its claim, and the measurement of that.
 
     Attributes:
         name: as in the file of claims.
         needs: in words.
-        holds: None where it could not be measured.
+        holds: None if it could not be measured.
         fact, value, at_least: for a number with a threshold.
         metric, split, better, worse, comparison: for a comparison: the means of the two systems, and their difference.
         reason: why it could not be measured.
@@ -196,7 +196,7 @@ class PreconditionReport(Record):
 class ClaimTestReport(Record):
     """One test of a claim: `better` against `worse`, all its metrics.
 
-    It decides nothing where its precondition does not hold.
+    It decides nothing if its precondition fails.
     """
 
     better: str
@@ -223,7 +223,7 @@ class PrintedReport(Record):
 
 
 class ClaimReport(Record):
-    """A claim and its verdict, by what was measured here; and what the paper's own numbers say of it."""
+    """A claim and its verdict from measurements here, and from the paper's own numbers."""
 
     claim: str
     paper: str
@@ -237,7 +237,7 @@ class ClaimReport(Record):
 
 
 class PaperReport(Record):
-    """What holds of a paper: its cells and claims by verdict, cells of `direction only` by outcome, and a sentence."""
+    """The results for a paper: its cells and claims by verdict, `direction only` cells by outcome, and a sentence."""
 
     paper: str
     cells: int
@@ -248,14 +248,14 @@ class PaperReport(Record):
 
 
 class RunEstimate(Record):
-    """What a reproduction was expected to take, before it began.
+    """The estimate of a reproduction before it began.
 
     Attributes:
-        to_run, kept: results that will be made, and those that are there.
+        to_run, kept: number of results to make, and of existing ones.
         methods, datasets: of those to run.
-        seconds: about, from kept results of the same methods; `untimed`: results for which there are none.
-        calls: the most calls to language models; `tokens` and `cost` are about, None where not known.
-        more_calls: the most calls of what needs a language model that is not here, on data that is.
+        seconds: approximate, from stored results of the same methods; `untimed`: number of results without these.
+        calls: maximum calls to language models; `tokens` and `cost` are approximate, None if unknown.
+        more_calls: maximum calls of what needs a language model that is missing here, on available data.
     """
 
     to_run: int
@@ -271,7 +271,7 @@ class RunEstimate(Record):
 
 
 class Reproduction(Record):
-    """A whole report. `cells` is a flat list: one line of pandas makes a table of it."""
+    """A whole report. `cells` is a flat list that pandas reads in one line."""
 
     schema_name: Literal["reproduction"] = "reproduction"
     schema_version: Literal[2] = 2

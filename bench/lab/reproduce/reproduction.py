@@ -44,7 +44,7 @@ from bench.stats.noninferiority import enough_units
 
 
 def metrics_of(tables: Sequence[str], claims: Sequence[Claim], models: Mapping[str, str] | None = None) -> list[str]:
-    """The metrics that the recipes of these tables and the tests of these claims ask for; `models` as `MethodRuns`."""
+    """The metrics needed for the recipes of these tables and the tests of these claims; `models` as in `MethodRuns`."""
     metrics: dict[str, None] = {}
     for table in tables:
         for cell in table_cells(table):
@@ -62,24 +62,24 @@ def metrics_of(tables: Sequence[str], claims: Sequence[Claim], models: Mapping[s
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a recipe or a test asks of methods, and the plans of that; None where one of them cannot run here."""
+class RecipePlans:
+    """The methods of a recipe or a test, and their plans; None if one of them cannot run here."""
 
     methods: tuple[str, ...]
     question: RecipeQuestion
     plans: list[Plan] | None
 
 
-def look_ahead(tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns) -> list[Asked]:
-    """What `reproduce` will ask, in its order; nothing is run.
+def look_ahead(tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns) -> list[RecipePlans]:
+    """What `reproduce` will run, in order; nothing is run.
 
     Args:
-        tables, claims, runs: as of `reproduce`.
+        tables, claims, runs: as in `reproduce`.
     """
-    asked: list[Asked] = []
+    asked: list[RecipePlans] = []
 
     def ask(question: RecipeQuestion, *methods: str) -> bool:
-        asked.append(Asked(methods, question, runs.possible(methods, question)))
+        asked.append(RecipePlans(methods, question, runs.possible(methods, question)))
         return asked[-1].plans is not None
 
     for table in tables:
@@ -97,8 +97,8 @@ def look_ahead(tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns)
     return asked
 
 
-def plan_runs(asked: Sequence[Asked]) -> list[Plan]:
-    """The plans that can run here, each once: what `reproduce` will run."""
+def plan_runs(asked: Sequence[RecipePlans]) -> list[Plan]:
+    """The plans that can run here, each once."""
     return list(dict.fromkeys(plan for item in asked for plan in item.plans or ()))
 
 
@@ -111,16 +111,16 @@ def reproduce(
     show: Callable[[TableReport, list[CellReport], list[Block]], None] | None = None,
     estimate: RunEstimate | None = None,
 ) -> Reproduction:
-    """Measure what can be measured of these tables and claims, and judge all of it.
+    """Measure what can be measured of these tables and claims, and judge everything.
 
     Args:
         tables: names of tables.
         claims: claims to test.
-        runs: runs what is asked, and knows what is there.
-        command: what the user typed.
-        progress: gets a bar for each table, with one step for each row on a dataset, and one for the claims' tests.
-        show: is given each table when it is judged, with all cells and blocks so far.
-        estimate: what was expected before, for the report.
+        runs: runs methods and knows stored results.
+        command: the user's command.
+        progress: receives a bar for each table, with one step per row and dataset, and one for the claims' tests.
+        show: called with each table once it is judged, with all cells and blocks so far.
+        estimate: the estimate, for the report.
     """
     started = time.perf_counter()
     book = _Book(runs)
@@ -195,7 +195,7 @@ class _Book:
                 continue
             try:
                 block, judged = _measure(recipe, mine, self.runs, len(self.blocks))
-            except Exception as error:  # whatever went wrong, a fault of ours included, is this recipe's alone
+            except Exception as error:  # whatever went wrong, even a bug, only affects this recipe
                 lacking.append(lacking_of(recipe.methods, recipe, recipe.measures(mine), recipe.needs, error))
             else:
                 self.blocks.append(block.model_copy(update={"lacking": list(lacking)}))
@@ -208,8 +208,8 @@ class _Book:
     def correct(self, begun: int) -> None:
         """Correct the directions of one table, which are a family, and decide them.
 
-        A comparison that several cells show, of whichever of the two rows, is one test. A cell whose published
-        difference is 0 asks for no direction, so it is none.
+        A comparison that several cells show, of either of the two rows, is one test. A cell with the published
+        difference 0 has no direction.
         """
         directed = [
             (i, cell, cell.direction, cell.published_difference)
@@ -228,7 +228,7 @@ class _Book:
 
 
 def _test_of(block: Block, metric: str) -> tuple[object, ...]:
-    """What makes a direction the same test as another's: the two systems in either order, the metric, the data."""
+    """The key of a direction's test: the two systems in either order, the metric, the data."""
     assert block.measurement is not None
     assert block.rival is not None
     ours = block.measurement
@@ -238,7 +238,7 @@ def _test_of(block: Block, metric: str) -> tuple[object, ...]:
 
 
 def _recipes_of_line(line: Sequence[PrintedCell], models: Mapping[str, str]) -> list[Recipe]:
-    """The recipes of a line, each once, in the order in which they are tried."""
+    """The recipes of a line, each once, in the order in which to try them."""
     recipes: list[Recipe] = []
     for cell in line:
         recipes += [recipe for recipe in recipes_of(cell, models) if recipe not in recipes]
@@ -285,7 +285,7 @@ def _measure(
 def _standard(
     recipe: Recipe, cells: Sequence[PrintedCell], names: Sequence[str], runs: MethodRuns
 ) -> tuple[Measurement | None, list[Estimate | None]]:
-    """What the protocol's own way gives; None for cells for which it is the same way, or where it cannot run."""
+    """The number by the protocol; None for cells measured that way anyway, or if it cannot run."""
     nothing: list[Estimate | None] = [None] * len(cells)
     standard = recipe.standard
     if standard is None:
@@ -305,7 +305,7 @@ def _standard(
 def _direction(
     recipe: Recipe, cells: Sequence[PrintedCell], runs: MethodRuns, made: Block, block: int
 ) -> tuple[Block, list[CellReport]]:
-    """Cells whose number cannot be compared, but whose standing to another row's can."""
+    """Cells whose number is not comparable, but whose order relative to another row is."""
     assert recipe.rival is not None
     names = recipe.measures(cells)
     first, second, pairs = compare_methods(recipe.method, recipe.rival, recipe, names, runs)

@@ -1,4 +1,4 @@
-"""Running methods for a reproduction, and reading their per-query values."""
+"""Run methods for a reproduction, and read their per-query values. `reproduction` calls it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.errors import BenchError, MethodError, UnavailableError, UsageError
-from bench.base.progress import QUIET, Progress, WithoutNotes
+from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
 from bench.evaluation.executors import Executor, side_by_side
@@ -29,15 +29,15 @@ from bench.results.units import number_units
 K = TypeVar("K")
 V = TypeVar("V")
 
-#: Methods state the connected share rounded to four digits: it may be off by half of the last.
+#: Methods report the connected share rounded to four digits, so it may be off by half of the last.
 _SHARE_ROUNDING = 0.00005
 
 
 def fact(result: StoredResult, name: str) -> float:
-    """`tools` (of the library), `connected_tools` (of a dependency graph), or `fact:NAME`, as the method states it.
+    """`tools` (of the library), `connected_tools` (of a dependency graph), or `fact:NAME`, a fact of the method.
 
     Raises:
-        UsageError: the method did not state it.
+        UsageError: the method did not report it.
     """
     manifest = result.manifest
     if name == "tools":
@@ -51,20 +51,19 @@ def fact(result: StoredResult, name: str) -> float:
 
 
 def count_range(result: StoredResult, name: str) -> tuple[float, float]:
-    """The least and the most that a count of a result can be.
+    """The smallest and the largest possible count.
 
-    They are the same number but for `connected_tools`, which is worked out from a share that was rounded: every whole
-    number of tools whose share rounds to the stated one can be it. In a library of more than 10,000 tools there may be
-    two.
+    They differ only for `connected_tools`, which is derived from a rounded share: any whole number of tools whose share
+    rounds to the reported one is possible. In a library of more than 10,000 tools there may be two.
 
     Raises:
-        UsageError: the method did not state it.
+        UsageError: the method did not report it.
     """
     count = fact(result, name)
     if name != "connected_tools":
         return count, count
     share, tools = fact(result, "fact:connected_share"), result.manifest.dataset.tools
-    # Binary fractions: a share on the very edge of the range is within it.
+    # Binary fractions: a share at the very edge of the range is inside.
     least = math.ceil((share - _SHARE_ROUNDING) * tools - 1e-6)
     most = math.floor((share + _SHARE_ROUNDING) * tools + 1e-6)
     return min(count, least), max(count, most)
@@ -75,13 +74,13 @@ class MethodValues:
     """Per-query values of one method.
 
     Attributes:
-        results: the stored results they come from, one for each dataset.
-        values: (queries, metrics), without the queries that a metric is not taken on.
-        groups: (queries,) the dataset of each query, by code from 0, or the value of the slice over which the mean is
-            taken; zeros where all are pooled.
-        units: (queries,) the unit of independence of each query, by code from 0; each lies within a dataset.
-        kept: of each result, (queries,) which of its queries these are.
-        failed: how many of these queries failed or were not answered; they score 0.
+        results: the stored results, one per dataset.
+        values: (queries, metrics), without the queries that a metric does not apply to.
+        groups: (queries,) the dataset of each query, as a code from 0, or the slice value that the mean is taken
+            over; zeros if all are pooled.
+        units: (queries,) the unit of independence of each query, as a code from 0; each is within a dataset.
+        kept: for each result, (queries,) which of its queries these are.
+        failed: number of these queries that failed or were not answered; they score 0.
     """
 
     results: tuple[StoredResult, ...]
@@ -93,8 +92,8 @@ class MethodValues:
 
 
 @dataclass(frozen=True)
-class Checked:
-    """Whether a stored result takes the place of a run, and whether the run calls a language model."""
+class StoredRun:
+    """Whether a stored result replaces a run, and whether the run calls a language model."""
 
     kept: bool
     calls: bool
@@ -102,15 +101,15 @@ class Checked:
 
 @dataclass
 class MethodRuns:
-    """Runs what recipes ask, once each, and keeps errors as well as results.
+    """Runs the methods of recipes, once each, and caches errors as well as results.
 
     Attributes:
-        results: the folder of results; what is there is not run again.
-        load, build: as the runner has them.
-        metrics: metrics that recipes ask for, by their strings.
-        models: role -> the language model that the user names in the place of the paper's.
-        progress: where runs report to.
-        checked: what was found of the plans that `possible` gave.
+        results: the folder of results; existing results are not run again.
+        load, build: as for the runner.
+        metrics: names of the recipes' metrics.
+        models: role -> the language model named by the user in place of the paper's.
+        progress: receives the progress of runs.
+        checked: findings about the plans from `possible`.
     """
 
     results: Path
@@ -119,7 +118,7 @@ class MethodRuns:
     metrics: Sequence[str] = ()
     models: Mapping[str, str] = field(default_factory=dict)
     progress: Progress = QUIET
-    checked: dict[Plan, Checked] = field(default_factory=dict)
+    checked: dict[Plan, StoredRun] = field(default_factory=dict)
     _done: dict[Plan, StoredResult | BenchError] = field(default_factory=dict)
     _datasets: dict[Spec, Dataset | BenchError] = field(default_factory=dict)
 
@@ -128,7 +127,7 @@ class MethodRuns:
             self.results,
             load=self.dataset,
             build=self.build,
-            progress=WithoutNotes(self.progress),
+            progress=_WithoutNotes(self.progress),
             metrics=[metric for metric in map(_known_metric, self.metrics) if metric is not None],
         )
 
@@ -136,7 +135,7 @@ class MethodRuns:
         """Values of some metrics, one column each.
 
         Raises:
-            BenchError: something it needs is not here, or the run failed.
+            BenchError: something is missing, or the run failed.
         """
         results, tables, units, rows = [], [], [], []
         groups: list[str] = []
@@ -152,7 +151,7 @@ class MethodRuns:
             results.append(result)
             tables.append(table[kept])
             rows.append(kept)
-            # By way of a list: pyarrow imports pandas to make an array of truth values.
+            # Through a list: pyarrow imports pandas to make an array of truth values.
             failed += int(np.count_nonzero(np.array(result.per_query["failed"].to_pylist(), dtype=np.bool_)[kept]))
             plan_units = number_units(result.units[kept])
             units.append(plan_units + first)
@@ -175,23 +174,23 @@ class MethodRuns:
             planned = [plan for method in methods for plan in plans(method, question)]
             fresh = [plan for plan in dict.fromkeys(planned) if plan not in self.checked]
             for plan, item in zip(fresh, self._runner.check(fresh), strict=True):
-                self.checked[plan] = Checked(self._runner.keeps(item), needs_llm(item.method))
+                self.checked[plan] = StoredRun(self._runner.keeps(item), needs_llm(item.method))
         except BenchError:
             return None
         return planned
 
     def run_ahead(self, planned: Sequence[Plan], executor: Executor) -> None:
-        """Run plans by an executor, so that `ask` finds their results; one that fails does so again when asked for.
+        """Run plans by an executor, so that `ask` finds their results; a failed one fails again when requested.
 
         Args:
-            planned: plans that `possible` gave.
-            executor: where they run.
+            planned: plans from `possible`.
+            executor: runs them.
         """
         for _ in side_by_side(self._runner, planned, executor):
             pass
 
     def result(self, plan: Plan) -> StoredResult:
-        """The stored result of a plan, run if it is not there; the same outcome however often it is asked for.
+        """The stored result of a plan, run if it is missing; the same outcome on every call.
 
         Raises:
             BenchError: the run is not possible here, or it failed.
@@ -217,7 +216,7 @@ class MethodRuns:
         return np.array([name in inside for name in ids], dtype=np.bool_)
 
     def _groups(self, plan: Plan, result: StoredResult, pool: str) -> list[str]:
-        """The label of each query of a result; the mean is taken over the means of those with the same one."""
+        """The label of each query of a result; the mean is over the means of the labels."""
         ids: list[str] = result.per_query["query_id"].to_pylist()
         if pool in ("datasets", "queries"):
             return [str(plan.dataset) if pool == "datasets" else ""] * len(ids)
@@ -228,18 +227,18 @@ class MethodRuns:
 
 
 def as_bench_error(error: Exception) -> BenchError:
-    """An error as it is reported; a fault of ours is reported as one."""
+    """An error as reported; a bug is reported as one."""
     if isinstance(error, BenchError):
         return error
     return MethodError(f"an error of bench itself ({type(error).__name__}: {error}).")
 
 
 def _make_once(made: dict[K, V | BenchError], key: K, make: Callable[[], V | BenchError]) -> V:
-    """The value of a key, made when it is first asked for; an error is raised again each time."""
+    """The cached value of a key, made on first use; an error is raised again each time."""
     if key not in made:
         try:
             made[key] = make()
-        except Exception as error:  # a fault of ours must not take the other cells with it
+        except Exception as error:  # a bug must not affect the other cells
             made[key] = as_bench_error(error)
     outcome = made[key]
     if isinstance(outcome, BenchError):
@@ -248,11 +247,11 @@ def _make_once(made: dict[K, V | BenchError], key: K, make: Callable[[], V | Ben
 
 
 def plans(method: str, question: RecipeQuestion) -> list[Plan]:
-    """One plan for each dataset; artefacts named in the method must be there.
+    """One plan per dataset; artefacts named in the method must exist.
 
     Raises:
         UnavailableError: the method names an artefact that does not exist yet.
-        UsageError: the method is no spec, or names an artefact that is not known.
+        UsageError: the method is not a spec, or names an unknown artefact.
     """
     for name in names_in(method):
         if not is_there(name):
@@ -265,8 +264,18 @@ def plans(method: str, question: RecipeQuestion) -> list[Plan]:
 
 
 def _known_metric(text: str) -> Metric | None:
-    """The metric of a string; None for one that does not exist, which is reported when it is requested."""
+    """The metric of a string; None for an unknown one, which is reported when it is requested."""
     try:
         return parse_metric(text)
     except UsageError:
         return None
+
+
+class _WithoutNotes:
+    """Stages alone, where a note for each of a hundred results would bury a report."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.stage = progress.stage
+
+    def note(self, message: str) -> None:
+        pass

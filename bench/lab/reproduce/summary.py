@@ -1,4 +1,4 @@
-"""What holds of each paper: counts, and one sentence made of them."""
+"""A summary per paper: counts, and one sentence made of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.lab.reproduce.report import CellReport, ClaimReport, PaperReport
 
 
 def summarise(cells: Sequence[CellReport], claims: Sequence[ClaimReport]) -> list[PaperReport]:
-    """A summary for each paper that has a cell or a claim here. Questions of ours (`ours-...`) are no claims of it."""
+    """A summary for each paper with a cell or a claim here. Our own questions (`ours-...`) do not count."""
     papers = dict.fromkeys([*(cell.paper for cell in cells), *(claim.paper for claim in claims)])
     return [
         _summary(
@@ -58,5 +58,5 @@ def _summary(paper: str, cells: Sequence[CellReport], claims: Counter[ClaimVerdi
 
 
 def _share(part: int, whole: int, what: str, one: str, several: str) -> str:
-    """`3 of 70 numbers are reproduced`; nothing where there are none."""
+    """`3 of 70 numbers are reproduced`; empty if there are none."""
     return f"{part} of {whole} {what} {one if part == 1 else several}" if whole else ""

@@ -1,4 +1,4 @@
-"""Verdicts from numbers, independent of files, methods and datasets."""
+"""Verdicts from numbers, independent of files, methods and datasets. `reproduction` and `claimtests` call it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from bench.lab.reproduce.cells import Unit
 from bench.lab.reproduce.outcomes import SAME, CellVerdict, ClaimVerdict, Outcome
 from bench.stats.noninferiority import EquivalenceVerdict, judge_interval, pair_verdict
 
-#: A share is reproduced if it is shown to be this near to the published one.
+#: A share is reproduced if it is significantly within this distance of the published one.
 MARGIN = 0.02
-#: The same for a published difference of two shares; most of them are smaller than `MARGIN`.
+#: The same for a published difference of two shares, which is usually smaller than `MARGIN`.
 DIFFERENCE_MARGIN = 0.01
 _VERDICTS: dict[EquivalenceVerdict, CellVerdict] = {
     "within": "reproduced",
@@ -20,7 +20,7 @@ _VERDICTS: dict[EquivalenceVerdict, CellVerdict] = {
 
 
 def margin_of(unit: Unit) -> float | None:
-    """The margin of a printed number; None for a count, which must be the same."""
+    """The margin of a printed number; None for a count, which must be equal."""
     if unit == "count":
         return None
     return DIFFERENCE_MARGIN if unit in {"difference", "points"} else MARGIN
@@ -29,13 +29,13 @@ def margin_of(unit: Unit) -> float | None:
 def judge_value(published: float, low: float | None, high: float | None, margin: float, decided: bool) -> CellVerdict:
     """Whether ours is the published share, or difference of shares, within a margin: two one-sided tests.
 
-    `reproduced` where the interval of ours lies inside the margin around the published number, `not reproduced` where
-    it lies outside, else `not decided`. A wide interval decides nothing. The published number is taken as a constant:
-    papers do not say how far it would move with other queries.
+    `reproduced` if our interval lies inside the margin around the published number, `not reproduced` if it lies
+    outside, else `not decided`. A wide interval decides nothing. The published number is treated as a constant, because
+    papers do not give its error.
 
     Args:
         published: the printed number.
-        low, high: 90% interval of ours; None where nothing is known of the spread.
+        low, high: our 90% interval; None if nothing is known about the spread.
         margin: above 0.
         decided: whether there are enough units of independence for a conclusion.
     """
@@ -45,16 +45,16 @@ def judge_value(published: float, low: float | None, high: float | None, margin:
 
 
 def judge_fact(published: float, stated: float, margin: float) -> CellVerdict:
-    """The same for a number that has no error, such as the share of a graph: no sample is drawn for it."""
+    """The same for a number without an error, such as a graph's share: no sample is drawn for it."""
     return "reproduced" if abs(stated - published) < margin - 1e-12 else "not reproduced"
 
 
 def judge_count(published: float, least: float, most: float) -> CellVerdict:
-    """A count is reproduced if it is the same, or one of those that ours can be.
+    """A count is reproduced if it equals a possible value of ours.
 
     Args:
         published: the printed count.
-        least, most: ours; two numbers where it is known only within a range (`bench.lab.reproduce.runs.count_range`).
+        least, most: ours; two numbers if only a range is known (`bench.lab.reproduce.runs.count_range`).
     """
     return "reproduced" if least - 0.5 < published < most + 0.5 else "not reproduced"
 
@@ -63,15 +63,15 @@ def judge_direction(published: float, difference: float, identical: bool, p: flo
     """Whether ours is better and worse where the paper's is.
 
     Args:
-        published: the paper's first minus its second; its sign is what is asked for.
+        published: the paper's first minus its second, whose sign counts.
         difference: our first minus our second.
         identical: whether ours agree on every query.
         p: the comparison's p-value, corrected for its family.
         decided: whether there are enough units of independence for a conclusion.
 
     Returns:
-        `no direction` where the paper prints the same number twice, `no difference` where ours answer every query
-        alike, `undecided` where no test tells ours apart, or there are too few units for one.
+        `no direction` if the paper prints equal numbers, `no difference` if ours answer every query identically,
+        `undecided` if the difference is not significant or there are too few units.
     """
     if published == 0:
         return "no direction"
@@ -86,12 +86,12 @@ def judge_direction(published: float, difference: float, identical: bool, p: flo
 def judge_claim(outcomes: Sequence[Outcome], set_aside: bool = False) -> ClaimVerdict:
     """A claim holds if every test that ran comes out as claimed.
 
-    It does not hold if one test comes out the other way, or if no query differs by its metric. Else a test of two
-    systems that answer alike leaves it untested. With no test that ran it is `not run`.
+    It does not hold if one test comes out the other way, or if no query differs by its metric. Otherwise a test of two
+    systems with identical answers leaves it untested. If no test ran, it is `not run`.
 
     Args:
         outcomes: of the tests that ran and whose precondition holds.
-        set_aside: whether others ran whose precondition does not: with these alone the claim is `not tested`.
+        set_aside: whether others ran whose precondition fails: with only these the claim is `not tested`.
     """
     if not outcomes:
         return "not tested" if set_aside else "not run"

@@ -1,1 +1,1 @@
-"""Queries for a dataset's tools, written by a language model and kept where a second call picks the same tools."""
+"""Queries for a dataset's tools, written by a language model and kept if a second call picks the same tools."""

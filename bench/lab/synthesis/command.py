@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from bench.lab.synthesis.writer import QueryWriter
     from bench.models.llm.messages import Usage
 
-#: What finds neighbours: it needs no model and no past queries.
+#: The method for neighbours: it needs no model and no past queries.
 _LEXICAL = "tfidf"
-#: Queries of a kind at most: each may cost two calls.
+#: Maximum queries of a kind: each may cost two calls.
 _MOST = 10_000
 
 _NUMBER = click.IntRange(0, _MOST)
@@ -58,10 +58,9 @@ def command(
 ) -> None:
     """Have a language model write queries for the tools of the dataset NAME.
 
-    A query is kept only if a second call, which is shown the query and a shuffled list of similar tools, picks the
-    tools that it was written for. Every reply is journalled, so the same command continues where it stopped. What was
-    kept until then is in the output file. Import the tools again with it: `bench data import NAME SOURCE --queries
-    FILE`.
+    A query is kept only if a second call, given the query and a shuffled list of similar tools, picks the tools that it
+    was written for. Every reply is journalled, so the same command continues where it stopped. Queries kept so far are
+    in the output file. To use it, import the tools again: `bench data import NAME SOURCE --queries FILE`.
     """
     if model == "rules":
         raise UsageError("rules cannot write queries: name a language model, as in --llm gpt-4o-mini.")
@@ -101,7 +100,7 @@ def command(
 
 
 def _check_output(output: Path, origin: str) -> None:
-    """Refuse to replace a file that this command has not written with the same model."""
+    """Refuse to replace a file unless this command wrote it with the same model."""
     with storage_errors(str(output)):
         if not output.exists():
             return

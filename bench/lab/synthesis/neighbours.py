@@ -12,7 +12,7 @@ from bench.evaluation.ask import ask_queries, prepare
 from bench.interface import Library, Method, Queries
 from bench.search.words import words
 
-#: Neighbours of a tool that are known.
+#: Maximum neighbours per tool.
 MOST_NEAREST = 9
 
 
@@ -21,7 +21,7 @@ class Neighbours:
 
     Args:
         library: the tools.
-        method: scores tools by words; a fresh instance that learns from no past queries.
+        method: scores tools by words; a fresh instance that does not learn from past queries.
 
     Raises:
         MethodError: the method fails.
@@ -43,9 +43,10 @@ class Neighbours:
 
     @cached_property
     def pairs(self) -> list[tuple[int, int]]:
-        """Pairs of tools that are each other's nearest neighbour; a tool is in one at most. The most alike come first.
+        """Pairs of tools that are each other's nearest neighbour; a tool is in at most one. The most similar come
+        first.
 
-        Tools whose names and descriptions have the same words are no pair: no request tells them apart.
+        Tools whose names and descriptions have the same words do not form a pair, because no request separates them.
         """
         nearest = [row[0] if row else -1 for row in self.of_tools]
         mutual = [
@@ -61,7 +62,7 @@ class Neighbours:
 
     @cached_property
     def _own(self) -> list[dict[int, float]]:
-        """What each tool's own text finds; the tool itself is usually among it."""
+        """The search results for each tool's own text; the tool itself is usually among them."""
         return self._find(self._library.texts, MOST_NEAREST + 1)
 
     def _find(self, texts: Sequence[str], depth: int) -> list[dict[int, float]]:

@@ -1,7 +1,7 @@
-"""What queries are written for: single tools, confusable pairs, chains, and no tool.
+"""Targets of written queries: single tools, confusable pairs, chains, and no tool. `command` draws them.
 
-Targets are drawn in the order of hashes of seed and tool ids, so they depend on these alone, not on a random generator
-whose stream a new version may change. More queries of a kind begin with the same ones.
+Targets are drawn in the order of hashes of seed and tool ids, so they depend only on these, not on a random generator,
+whose stream may change with a new version. With more queries of a kind, the first ones stay the same.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from bench.methods.tgr.edges import Edges
 Kind = Literal["single", "pair", "chain", "no-tool"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-#: Queries of each kind that are asked for unless the user says how many.
+#: Default number of queries of each kind.
 _MOST: Mapping[Kind, int] = {"single": 100, "pair": 50, "chain": 50, "no-tool": 20}
-#: A query without a tool is written for every so many tools.
+#: One query without a tool is written per this many tools.
 _TOOLS_PER_NO_TOOL = 5
-#: Neighbours that a request without a tool stays clear of, the tool itself included.
+#: Number of neighbours that a request without a tool must avoid, the tool itself included.
 _AROUND = 8
 
 
 @dataclass(frozen=True)
 class Target:
-    """What one query is written for; tools are codes of the library.
+    """The target of one query; tools are codes of the library.
 
     Attributes:
-        query_id: `pair-0007`: the kind, and the number within it from 1.
+        query_id: `pair-0007`: the kind, and its number within the kind from 1.
         kind: of the query.
-        gold: the tools that answer it, in the order of their use; none for `no-tool`.
-        rivals: tools that do not answer it and that the writer is shown: the other one of a pair, or the tools around
-            which a request without a tool is written.
+        gold: the tools that answer it, in the order of their use; empty for `no-tool`.
+        rivals: tools shown to the writer that do not answer it: the other tool of a pair, or the tools around which
+            a request without a tool is written.
         group: queries of one group are dependent.
-        sample: how many queries of the kind were written for the same tools before.
+        sample: number of earlier queries of the kind for the same tools.
     """
 
     query_id: str
@@ -58,13 +58,13 @@ def draw_targets(
 
     Args:
         library: the tools, with their annotated dependencies.
-        neighbours: says which tools are alike.
-        edges: dependencies that were derived, for a library without annotated ones.
-        numbers: queries of each kind; None, or no entry, for as many as suit the library.
+        neighbours: finds similar tools.
+        edges: derived dependencies, for a library without annotated ones.
+        numbers: queries of each kind; None, or no entry, for a number that suits the library.
         seed: another seed draws other tools.
 
     Raises:
-        UsageError: queries are asked for of a kind that the library does not allow.
+        UsageError: queries of an impossible kind are requested.
     """
     ids = [tool.tool_id for tool in library.tools]
     pairs = neighbours.pairs
@@ -96,7 +96,7 @@ _LACKING: Mapping[Kind, str] = {
 
 
 def _count(kind: Kind, possible: int, requested: int | None, tools: int) -> int:
-    """How many queries of a kind are written, of `possible` different targets."""
+    """The number of queries of a kind, given `possible` different targets."""
     if requested is None:
         usual = -(-tools // _TOOLS_PER_NO_TOOL) if kind == "no-tool" else possible
         return min(usual, _MOST[kind])
@@ -115,7 +115,7 @@ def _chains(library: Library, derived: Edges, seed: int) -> list[tuple[int, ...]
     if len(edges):
         return _along([(int(before), int(after)) for after, before in edges], ids, seed)
     chains: list[tuple[int, ...]] = []
-    # Where no tool names a server, all are of one.
+    # If no tool names a server, all belong to one.
     named = any(tool.parent for tool in library.tools)
     for members in families(library.tools) if named else [range(len(ids))]:
         order = sorted(members, key=lambda tool: order_hash(f"{seed}:chain:{ids[tool]}"))

@@ -1,7 +1,8 @@
-"""Writing queries with a language model, and keeping those for which a second call picks the same tools.
+"""Write queries with a language model, and keep those for which a second call picks the same tools. `command` runs it.
 
-Queries are written and checked in batches. What a batch has kept stays if a later one fails: an endpoint that is down,
-a spending limit, Ctrl-C. The model's journal keeps all replies, so the same command goes on where it stopped.
+Queries are written and checked in batches. Queries kept from a batch remain if a later one fails because of a dead
+endpoint, a spending limit or Ctrl-C. The model's journal keeps all replies, so the same command resumes where it
+stopped.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=DialogueReply)
 
-#: Queries that are written before they are checked.
+#: Number of queries to write before checking them.
 BATCH = 64
-#: Tools that the second call picks from, besides "none of these tools".
+#: Number of tools that the second call picks from, besides "none of these tools".
 SHORT_LIST = 9
 
-#: Why a query is dropped, in the order of the steps, and how a report says it.
+#: Why a query is dropped, in order of the steps, and the wording in a report.
 DROPPED: Mapping[str, str] = {
     "failed": "no reply",
     "unparsed": "unreadable reply",
@@ -47,13 +48,13 @@ DROPPED: Mapping[str, str] = {
 
 @dataclass
 class Tally:
-    """What became of the queries of one kind.
+    """Counts for the queries of one kind.
 
     Attributes:
-        asked: the model was asked to write so many.
-        written: so many it has written.
-        kept: so many passed every check.
-        dropped: how many were dropped for each reason of `DROPPED`.
+        asked: number of requested queries.
+        written: number of written queries.
+        kept: number that passed every check.
+        dropped: number dropped for each reason of `DROPPED`.
     """
 
     asked: int = 0
@@ -64,7 +65,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class _Draft:
-    """A query that was written, and its target."""
+    """A written query, and its target."""
 
     target: Target
     text: str
@@ -75,14 +76,14 @@ class QueryWriter:
 
     Args:
         library: the tools.
-        neighbours: says which tools are alike.
-        model: writes, and picks in calls of its own that do not say what was meant.
-        seed: another seed shuffles the lists to pick from otherwise.
-        progress: where steps are reported to.
+        neighbours: finds similar tools.
+        model: writes, and picks in separate calls that do not reveal the target.
+        seed: another seed shuffles the lists differently.
+        progress: receives the progress of steps.
 
     Attributes:
-        queries: what was kept so far, in the order of the targets.
-        tallies: what became of the queries of each kind so far.
+        queries: queries kept so far, in the order of the targets.
+        tallies: counts for each kind so far.
     """
 
     def __init__(
@@ -172,15 +173,15 @@ class QueryWriter:
         return kept
 
     def _short_list(self, draft: _Draft, near_text: Sequence[int]) -> list[int | None]:
-        """What the second call picks from, in an order that says nothing: the tools, what is like them, and None.
+        """The choices of the second call, in a neutral order: the tools, similar tools, and None.
 
-        Neighbours of the tools and of the query's own words take turns, so that a tool elsewhere in the library that
-        the query would be better put to is on the list, too.
+        Neighbours of the tools and of the query's own words alternate, so that a tool elsewhere in the library that
+        fits the query better is on the list too.
         """
         target = draft.target
         others = [near_text, *(self._near[tool] for tool in target.gold or target.rivals[:1])]
         turns = (tool for turn in zip_longest(*others) for tool in turn if tool is not None)
-        # Where too few tools share a word, the next ones by id fill the list: a short one would be easy.
+        # If too few tools share a word, the next ones by id fill the list: a short one would be easy.
         count = len(self._library)
         start = int.from_bytes(self._place(draft.text, None)[:8])
         rest = ((start + number) % count for number in range(min(count, 2 * SHORT_LIST)))
@@ -192,7 +193,7 @@ class QueryWriter:
         return order_hash(f"{self._seed}:{text}:{name}")
 
     def _replies(self, kinds: Sequence[Kind], form: type[R], requests: Sequence[Request]) -> list[R | None]:
-        """The replies that have the form; the others are counted."""
+        """The replies in the right form; the others are counted."""
         replies: list[R | None] = []
         for kind, answer in zip(kinds, self._model.complete(requests) if requests else [], strict=True):
             reply = None if isinstance(answer, Failure) else read_reply(form, answer.text)
@@ -217,7 +218,7 @@ class QueryWriter:
 
 
 def spells_out(text: str, name: str) -> bool:
-    """Whether a text contains a tool's name, as it is or as its words side by side.
+    """Whether a text contains a tool's name, literally or as its words side by side.
 
     `search_issues`, `searchIssues` and `Search issues` are one name here. A name that is a single ordinary word, such
     as `forecast`, gives nothing away: people use the word without knowing of the tool.

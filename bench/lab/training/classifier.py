@@ -56,7 +56,7 @@ class ClassifierTrainer(SequenceTrainer):
         return float((self.classify(self._validation).argmax(axis=1) == self._wanted).mean())
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        # The accuracy to compare with: that of always predicting the more frequent label.
+        # The baseline for the accuracy: always predicting the more frequent label.
         share = float(self._wanted.mean())
         return {
             **super().facts(),

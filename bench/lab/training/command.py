@@ -12,12 +12,12 @@ import click
 from bench.base.bars import progress
 from bench.base.errors import UsageError
 from bench.base.spec import Spec
+from bench.cli.executors import join_cluster
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_datasets, settings_options
 from bench.cli.output import console, print_json
 from bench.cli.run import read_settings
 from bench.data.template import Template
-from bench.evaluation.ray_cluster import Cluster
 from bench.lab.training.train import KINDS, plain_setting, train_model, trainer_class
 from bench.models.trainingcard import Kind
 from bench.registry import load_dataset
@@ -63,7 +63,7 @@ def command(
         raise UsageError("training needs a dataset and a folder for the model: give --dataset and --out.")
     bars = progress(quiet)
     given = load_dataset(dataset, bars)
-    with Cluster(address, load_dataset).helps(bars) if address is not None else nullcontext():
+    with nullcontext() if address is None else join_cluster(address, load_dataset).helps(bars):
         card = train_model(
             kind,
             given,

@@ -9,7 +9,7 @@ from bench.models.causal import CausalModel
 from bench.models.files import quiet_transformers
 
 _SPECIAL = {"pad_token": "<pad>", "eos_token": "<end>", "bos_token": "<answer>"}
-#: The last message, and the sign after which the answer begins.
+#: The last message, and the token after which the answer begins.
 _CHAT = "{{ messages[-1]['content'] }}{{ bos_token }}"
 #: Bytes and special tokens: a tokenizer cannot have fewer.
 LEAST_VOCABULARY = 256 + len(_SPECIAL)
@@ -18,14 +18,14 @@ LEAST_VOCABULARY = 256 + len(_SPECIAL)
 def small_decoder(
     texts: Sequence[str], *, hidden: int, layers: int, heads: int, vocabulary: int, context: int, seed: int
 ) -> CausalModel:
-    """An untrained decoder in the form of Llama, with tied embeddings, and a tokenizer of bytes learnt on the texts.
+    """An untrained Llama-style decoder with tied embeddings, and a byte tokenizer trained on the texts.
 
     Args:
-        texts: what pairs of bytes are merged for; any text can be written with the tokens.
+        texts: used to merge pairs of bytes; any text can be written with the tokens.
         hidden, layers, heads: the network's size; `hidden` is a multiple of twice the heads.
-        vocabulary: tokens at most.
-        context: tokens of a prompt and its answer.
-        seed: of the weights.
+        vocabulary: maximum tokens.
+        context: maximum tokens of a prompt and its answer.
+        seed: seed of the weights.
     """
     import torch
 

@@ -1,10 +1,10 @@
 """`bench train discriminator`: classifies the dependency between two tools (TGR, section 3.1).
 
 A transformer reads `[CLS] document of a [SEP] document of b` and gives three probabilities: a depends on b, neither, b
-depends on a. It learns in two stages. The first is balanced: every dependency in both orders and as many pairs without
-one, by cross-entropy (eq. 1). The second is imbalanced as the use will be: the candidate pairs of a library with
-annotated edges, by the loss averaged over each category (eq. 2). A fifth of the latter is held out; the model kept is
-the best on it, and so is the threshold above which a pair is taken for an edge.
+depends on a. It is trained in two stages. The first is balanced: every dependency in both orders and as many pairs
+without one, by cross-entropy (eq. 1). The second is imbalanced like the later use: the candidate pairs of a library
+with annotated edges, by the loss averaged over each category (eq. 2). A fifth of the latter is held out; it selects the
+model and the threshold above which a pair counts as an edge.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from bench.registry import load_dataset
 if TYPE_CHECKING:
     import torch
 
-#: The paper's share of the second stage that is held out.
+#: The paper's held-out share of the second stage.
 _VALIDATION_SHARE = 0.2
-#: Tokens that are computed at once, of pairs of about one length: hardly any padding. On a processor a small budget is
-#: no slower than a large one.
+#: Tokens per batch of pairs of similar length, which need little padding. On a CPU a small budget is no slower than a
+#: large one.
 _BUDGET = 1024
 
 Source = Literal["weak", "edges", "llm"]
@@ -100,7 +100,7 @@ class DiscriminatorTrainer(SequenceTrainer):
             validation=f"{len(self._validation)} pairs of {annotated.spec}, "
             f"{sum(pair.label != NEITHER for pair in self._validation)} of them dependencies, not learnt from",
         )
-        # Later: making pairs with a language model may fail, and loading takes time.
+        # Later: generating pairs with a language model may fail, and loading takes time.
         self.model, self._tokenizer = classifier_and_tokenizer(self.base, LABELS, chosen.most_tokens, chosen.seed)
         both = [*self._validation, *(pair.turn() for pair in self._validation)]
         self._validation_tokens = self._encode_pairs(both)
@@ -121,7 +121,7 @@ class DiscriminatorTrainer(SequenceTrainer):
         return split_by_group(pairs, _VALIDATION_SHARE, random)
 
     def _first_stage(self, dataset: Dataset, held: set[str]) -> list[ToolPair]:
-        """Balanced pairs by the chosen source; none of a group that is validated on."""
+        """Balanced pairs from the chosen source; none of a validation group."""
         chosen = self.parameters
         random = np.random.default_rng([chosen.seed, 1])
         unrelated: list[ToolPair] = []
@@ -151,13 +151,14 @@ class DiscriminatorTrainer(SequenceTrainer):
         return self._examples
 
     def begin_epoch(self, epoch: int, scratch: Path) -> None:
-        """Take the epoch's stage; every second epoch reads the pairs in the other order."""
+        """Enter the epoch's stage; every second epoch reads the pairs in the other order."""
         self._balanced = epoch < self.parameters.pretraining_epochs
         stage = self._stages[0 if self._balanced else 1]
         self._pairs = [pair.turn() for pair in stage] if epoch % 2 else stage
         self._encoded = self._encode_pairs(self._pairs)
         counts = label_counts(self._pairs)
-        # Eq. 2 sums over a category and divides by its size; so scaled, the mean over all pairs is that sum.
+        # Eq. 2 sums over a category and divides by its size; with this scaling, the mean over all pairs equals that
+        # sum.
         self._weights = np.divide(len(stage), counts, out=np.zeros(len(LABELS)), where=counts > 0)
 
     def __len__(self) -> int:

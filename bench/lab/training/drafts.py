@@ -1,4 +1,4 @@
-"""Sampling drafts of queries, rewarding them by retrieval, and selecting training examples.
+"""Sample drafts of queries, reward them by retrieval, and select training examples.
 
 Algorithm 1 of Kachuee et al. 2024, "Improving Tool Retrieval by Leveraging Large Language Models for Query Generation".
 """
@@ -33,20 +33,20 @@ from bench.results.ids import method_hash
 Reward = Literal["mmrr", "map", "recall"]
 #: The reward `recall` is the mean of recall at these cut-offs (Table 4 of the paper).
 _RECALL_AT = (5, 11)
-_DRAFTS = 1024  # whose rankings are held at once
+_DRAFTS = 1024  # number of rankings in memory at once
 
 
 class Searcher:
-    """A method indexed on a dataset's library, asked with sets of queries.
+    """A method indexed on a dataset's library, to search with sets of queries.
 
     Args:
         spec: a method that needs neither past queries nor a language model.
-        dataset, template: what the library is made of.
-        include_utterance: whether the utterance is searched with as the last query.
-        progress: where encoding reports to.
+        dataset, template: the library and its tool text.
+        include_utterance: whether the utterance is the last query.
+        progress: receives the progress of encoding.
 
     Raises:
-        UsageError: the method would look at the gold of the queries it is asked.
+        UsageError: the method would see the gold of its queries.
     """
 
     def __init__(
@@ -82,16 +82,16 @@ class Searcher:
     def rewards(
         self, utterances: Sequence[str], lines: Sequence[Sequence[str]], gold: Gold, reward: Reward, depth: int
     ) -> NDArray[np.float64]:
-        """(drafts,) the reward of each draft; that of a draft without lines is 0.
+        """(drafts,) the reward of each draft; 0 for a draft without lines.
 
         Args:
             utterances: of each draft.
             lines: its queries.
-            gold: row i is that of draft i's utterance.
-            reward: `mmrr` and `map` are taken at `depth`.
+            gold: row i is the gold of draft i's utterance.
+            reward: `mmrr` and `map` use the cut-off `depth`.
         """
         values = [np.empty(0)]
-        # In blocks: the rankings of all drafts at once would take much memory.
+        # In blocks: the rankings of all drafts at once would need much memory.
         for start in range(0, len(lines), _DRAFTS):
             rows = np.arange(start, min(len(lines), start + _DRAFTS))
             part = slice(start, start + _DRAFTS)
@@ -107,11 +107,11 @@ class Searcher:
 def keep_drafts(
     rewards: NDArray[np.float64], texts: Sequence[Sequence[str]], n_draft: int, r_min: float, p_top: float
 ) -> list[tuple[int, int]]:
-    """The drafts that are learnt from: positions (utterance, draft), in this order.
+    """Select drafts for training: positions (utterance, draft), in this order.
 
-    First the `n_draft` best of each utterance, of equally good ones the earlier; a text that it drew twice counts
-    once, a blank one never. Of these, those with a reward of `r_min` at least, and of all of them the best `p_top`
-    percent; at the edge equal rewards are all kept.
+    First the `n_draft` best of each utterance, the earlier ones among equals; a repeated text counts once, a blank one
+    never. Of these, those with a reward of at least `r_min`, and of all of them the best `p_top` percent; equal rewards
+    at the edge are all kept.
 
     Args:
         rewards: (utterances, drafts).
@@ -130,7 +130,7 @@ def keep_drafts(
 
 
 def distribution(rewards: NDArray[np.float64], r_min: float) -> dict[str, float]:
-    """Mean, quartiles and the share of rewards of `r_min` at least."""
+    """Mean, quartiles and the share of rewards of at least `r_min`."""
     names = ("mean", "lower_quartile", "median", "upper_quartile", "at_least_r_min")
     values = (rewards.mean(), *np.percentile(rewards, (25, 50, 75)), (rewards >= r_min).mean())
     return {name: round(float(value), 4) for name, value in zip(names, values, strict=True)}
@@ -139,16 +139,16 @@ def distribution(rewards: NDArray[np.float64], r_min: float) -> dict[str, float]
 def drafts_in(
     path: Path, identity: str, rows: Sequence[int], make: Callable[[Sequence[int]], list[list[str]]], block: int
 ) -> list[list[str]]:
-    """The drafts of each row: what the file holds of them, and the rest as `make` gives it, put there block by block.
+    """The drafts of each row: those in the file, and the rest from `make`, appended block by block.
 
-    A training that was killed while it made drafts goes on behind the last whole block.
+    A training killed while making drafts resumes after the last complete block.
 
     Args:
         path: lines of JSON, the first with the identity.
         identity: what the drafts depend on; a file with another identity is overwritten.
-        rows: what drafts are wanted of.
-        make: gives the drafts of some rows.
-        block: rows that are made at once.
+        rows: rows that need drafts.
+        make: returns the drafts of some rows.
+        block: number of rows to make at once.
     """
     by_row = dict(_read_drafts(path, identity))
     # Rewritten, so that a truncated line does not precede others.

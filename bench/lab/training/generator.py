@@ -42,21 +42,21 @@ _CUTOFF = 5
 #: 0 to 1.7 by 0.2, as in appendix A.1.
 TEMPERATURES = tuple(round(0.2 * step, 1) for step in range(9))
 _PRETRAINED_RATE, _LORA_RATE, _SCRATCH_RATE = 2e-5, 2e-4, 1e-3
-#: Drafts that are made, and put on the disk, at once.
+#: Number of drafts to make and store at once.
 _BLOCK = 256
 
 Facts = dict[str, str | int | float | bool]
 
 
 class GeneratorTrainer(Trainer):
-    """Learns to write queries: from gold descriptions, or from those of its own drafts that retrieve best.
+    """Learns to write queries: from gold descriptions, or from its own drafts that retrieve best.
 
-    - `stage=sft`: the prompt is the utterance, the answer the descriptions of its gold tools, one on each line.
-    - `stage=align`: Algorithm 1. At the beginning of each epoch (an iteration) the model writes `drafts` query sets
-      for each utterance; what retrieval with a draft is worth is its reward, and the best drafts are the answers. With
-      `drafts_from` a model behind an endpoint writes the drafts: the model learns from the best of another's.
+    - `stage=sft`: the prompt is the utterance, the answer the descriptions of its gold tools, one per line.
+    - `stage=align`: Algorithm 1. At the beginning of each epoch (an iteration) the model writes `drafts` query sets for
+      each utterance; a draft's reward is the quality of retrieval with it, and the best drafts are the answers. With
+      `drafts_from`, a model behind an endpoint writes the drafts, and this model learns from its best ones.
 
-    The loss is taken on the tokens of the answer alone.
+    The loss covers only the tokens of the answer.
     """
 
     class Parameters(TransformerSettings):
@@ -169,12 +169,12 @@ class GeneratorTrainer(Trainer):
             (prompt, self._causal.answer(target, chosen.most_tokens))
             for prompt, target in zip(self._prompts, targets, strict=True)
         ]
-        # What drafts depend on: the rest follows from it.
+        # What drafts depend on; the rest follows from it.
         parts = (full_spec("generator", chosen), self.base_revision, *self.revisions().values())
         self._identity = " ".join(map(str, (*parts, dataset.content_hash, template)))
 
     def _begin(self, texts: Sequence[str]) -> CausalModel:
-        """The model to begin with."""
+        """The initial model."""
         chosen = self.parameters
         if self.base != SCRATCH:
             causal = load_causal(self.base, precision=chosen.frozen_precision if chosen.lora_rank else "float32")
@@ -248,7 +248,7 @@ class GeneratorTrainer(Trainer):
         self.progress.note(f"iteration {epoch + 1}: mean reward {mean}, share above r_min {share}, {len(kept)} kept")
 
     def _drafts(self, rows: Sequence[int], epoch: int) -> list[list[str]]:
-        """The drafts of some utterances: usable lines, one query on each; one without a reply is empty."""
+        """The drafts of some utterances: usable lines, one query per line; empty without a reply."""
         chosen = self.parameters
         if self._writer is not None:
             replies = self._asked_drafts(self._writer, rows, epoch)
@@ -260,7 +260,7 @@ class GeneratorTrainer(Trainer):
     def _asked_drafts(self, writer: LanguageModel, rows: Sequence[int], epoch: int) -> list[str]:
         """Replies of the endpoint's model, new ones in each iteration."""
         chosen = self.parameters
-        # The utterance alone is a prompt for who was trained on it.
+        # The utterance alone is only a prompt for models trained on it.
         prompt: Prompt = "plain" if self._prompt == "utterance" else self._prompt
         requests = [
             Request(
@@ -285,7 +285,7 @@ class GeneratorTrainer(Trainer):
         )
 
     def _remember(self, path: Path, facts: Facts) -> None:
-        """Keep facts where a training that goes on after a kill finds them."""
+        """Store facts where a training resumed after a kill finds them."""
         self._facts |= facts
         write_text(path, json.dumps({"identity": self._identity, "facts": facts}))
 
@@ -313,7 +313,7 @@ class GeneratorTrainer(Trainer):
             wanted[i, len(prompt) : len(prompt) + len(answer)] = torch.tensor(answer, device=device)
         with arithmetic(self.model, self.parameters.precision):
             logits = self.model(**given, use_cache=False).logits
-        # The token at place i is foretold at place i - 1.
+        # The token at position i is predicted at position i - 1.
         learnt = wanted[:, 1:] != -100
         return torch.nn.functional.cross_entropy(logits[:, :-1][learnt].float(), wanted[:, 1:][learnt])
 
@@ -321,7 +321,7 @@ class GeneratorTrainer(Trainer):
         return self._validate_at(0.0)
 
     def _validate_at(self, temperature: float) -> float:
-        """recall@5 of the validation queries, searched with what is generated at a temperature."""
+        """recall@5 of the validation queries, searched with queries generated at a temperature."""
         chosen = self.parameters
         sampling = Sampling(temperature, chosen.top_p, chosen.top_k, chosen.most_tokens)
         seeds = [(chosen.seed, row) for row in range(len(self._validation))]
@@ -330,7 +330,7 @@ class GeneratorTrainer(Trainer):
         return self._search.recall(self._validation, lines, self._validation_gold, _CUTOFF)
 
     def save(self, folder: Path) -> None:
-        # Merged: a folder as any other model's, which needs neither peft nor the base.
+        # Merged into a normal model folder, which needs neither peft nor the base.
         weights = merged_weights(self.model) if self.parameters.lora_rank else None
         self.model.save_pretrained(str(folder), state_dict=weights)
         self._causal.tokenizer.save_pretrained(str(folder))
@@ -341,7 +341,7 @@ class GeneratorTrainer(Trainer):
                     values[temperature] = self._validate_at(temperature)
                     bar.advance()
             facts: Facts = {f"recall@5_at_temperature_{t}": round(value, 4) for t, value in values.items()}
-            # Of equally good ones the lowest.
+            # Of equal ones the lowest.
             facts["best_temperature"] = max(values, key=lambda t: (values[t], -t))
             self._remember(self._calibration, facts)
 

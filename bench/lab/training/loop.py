@@ -1,8 +1,8 @@
 """The training loop of all kinds of models: steps, checkpoints, validation, early stopping. `train_model` calls it.
 
-What a step does depends on the settings, the step's number and the state before it, and on nothing else: the order of
-the examples and the dropout masks are seeded by them. A training that was killed goes on from its checkpoint to the
-same model as one that was not (on the same machine; another processor adds up in another order).
+A step depends only on the settings, the step's number and the state before it: the order of examples and the dropout
+masks are seeded by them. A killed training resumes from its checkpoint to the same model as an uninterrupted one (on
+the same machine; another processor sums in another order). `train` runs it.
 
 The trainers of transformers and sentence-transformers fix the number of steps of an epoch before the first one. Here
 each epoch makes its own examples, and not always as many: two stages of pairs, the best drafts, newly mined negatives.
@@ -58,17 +58,17 @@ class State:
 
 
 def run_loop(trainer: Trainer, work: Path, identity: str, progress: Progress) -> State:
-    """Train to the end, or from the checkpoint in `work` to the end. The best model is saved in `work/best`.
+    """Train to the end, from the checkpoint in `work` if there is one. The best model is saved in `work/best`.
 
     Args:
         trainer: prepared.
-        work: a folder of the training's own; the caller removes it when all is done.
-        identity: all that the training depends on; a checkpoint of another identity is not continued.
-        progress: gets a bar with the steps.
+        work: a folder for this training; the caller removes it when everything is done.
+        identity: everything that the training depends on; checkpoints with another identity are ignored.
+        progress: receives a bar with the steps.
 
     Raises:
         StorageError: the disk is full or the folder cannot be written; the last checkpoint stays.
-        UsageError: the loss or the measure is no finite number.
+        UsageError: the loss or the measure is not finite.
     """
     import torch
 
@@ -81,10 +81,10 @@ def run_loop(trainer: Trainer, work: Path, identity: str, progress: Progress) ->
     if state.step:
         state.resumed += 1
         progress.note(f"going on after step {state.step}")
-    # Of this training alone: what another one kept must not be taken for its own.
+    # Of this training alone: a model stored by another one must not be taken for its own.
     scratch = work / f"scratch-{identity[:12]}"
     if state.stopped:
-        # All that is left is to be put in its place; the card asks the trainer what its epochs were made of.
+        # All that remains is to move it into place; the card asks the trainer what its epochs were made of.
         trainer.begin_epoch(state.epoch if state.place else state.epoch - 1, scratch)
     begun, due = -1, 0.0
     with progress.stage("train", None, "steps") as bar:
@@ -121,7 +121,7 @@ def run_loop(trainer: Trainer, work: Path, identity: str, progress: Progress) ->
 
 
 def _groups(model: torch.nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Weight decay on matrices alone, as transformers are trained."""
+    """Weight decay for matrices only, as usual for transformers."""
     learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
     return [
         {"params": [p for p in learnt if p.ndim > 1], "weight_decay": weight_decay},
@@ -242,14 +242,14 @@ def _learnt_state(model: torch.nn.Module) -> Record:
 
 
 def _resume(record: Record | None, model: torch.nn.Module, optimizer: torch.optim.Optimizer, identity: str) -> State:
-    """Take up a checkpoint's state; the beginning where there is none, or none of this training."""
+    """Restore a checkpoint's state; start from the beginning without a matching one."""
     try:
         if record is None or record["identity"] != identity:
             return State()
         fields = json.loads(record["state"])
         fields["evaluations"] = [Evaluation.model_validate(seen) for seen in fields["evaluations"]]
         state = State(**fields)
-        # All or nothing: torch copies what fits before it says that something does not.
+        # All or nothing: torch copies what fits before it reports what does not.
         held, kept = _learnt_state(model), record["model"]
         if {name: part.shape for name, part in held.items()} != {name: part.shape for name, part in kept.items()}:
             return State()

@@ -1,7 +1,7 @@
-"""Low-rank adapters (LoRA) by peft, and the memory that a training takes.
+"""Low-rank adapters (LoRA) with peft, and the memory needed for training.
 
-Hu et al. 2022, "LoRA: Low-Rank Adaptation of Large Language Models": the weights of the base stay as they are, and each
-linear layer but the last learns the product of two matrices of a low rank, which is added to its weights.
+Hu et al. 2022, "LoRA: Low-Rank Adaptation of Large Language Models": the base's weights are fixed, and each linear
+layer but the last learns the product of two low-rank matrices, which is added to its weights.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     import torch
 
 FrozenPrecision = Literal["float32", "bfloat16"]
-#: Bytes of a parameter that is learnt: weight, gradient, and the two moments of AdamW, all in float32.
+#: Bytes per trained parameter: weight, gradient, and the two moments of AdamW, all in float32.
 _LEARNT = 16
 _FROZEN: dict[FrozenPrecision, int] = {"float32": 4, "bfloat16": 2}
 
 
 def add_adapters(network: Any, rank: int, seed: int) -> None:
-    """Freeze a transformer, and give its linear layers adapters in float32. At first they add nothing.
+    """Freeze a transformer, and give its linear layers adapters in float32. Initially they add nothing.
 
     Args:
         network: a model of transformers, changed in place.
-        rank: of the adapters; what they add is scaled by 2 (alpha is twice the rank).
+        rank: of the adapters; their output is scaled by 2 (alpha is twice the rank).
         seed: of their weights.
 
     Raises:
@@ -46,9 +46,9 @@ def add_adapters(network: Any, rank: int, seed: int) -> None:
 
 
 def merged_weights(network: Any) -> dict[str, torch.Tensor]:
-    """The weights of a network with adapters, as the base names them, with what the adapters add.
+    """The weights of a network with adapters under the base's names, with the adapters added.
 
-    They are copies, in the precision of the base: the network goes on learning from exact weights.
+    They are copies, in the base's precision: training continues on exact weights.
     """
     from peft.tuners.lora import LoraLayer
 
@@ -65,19 +65,19 @@ def merged_weights(network: Any) -> dict[str, torch.Tensor]:
 
 
 def check_memory(base: str, rank: int, frozen: FrozenPrecision) -> str:
-    """Whether a model can be trained in this machine's memory, by its config alone: no weights are read.
+    """Check that a model can be trained in this machine's memory, from its config: no weights are read.
 
     Args:
-        base: folder or hub name of a causal model.
-        rank: of the adapters; 0 for a training of all weights.
-        frozen: precision of the weights that are not learnt.
+        base: folder or Hub name of a causal model.
+        rank: of the adapters; 0 to train all weights.
+        frozen: precision of the fixed weights.
 
     Returns:
-        How much memory it takes, in words. Activations and the checkpoint that is being written come on top.
+        The memory needed, in words. Activations and the checkpoint being written are not included.
 
     Raises:
-        UsageError: it takes more memory than this machine, or its accelerator, has.
-        UnavailableError: there is no such model here, its config cannot be read, or peft is not installed.
+        UsageError: it needs more memory than this machine, or its accelerator, has.
+        UnavailableError: the model does not exist here, its config cannot be read, or peft is not installed.
     """
     learnt, kept = _count_parameters(base, rank)
     needed, memory = learnt * _LEARNT + kept * _FROZEN[frozen], _machine_memory()
@@ -103,7 +103,7 @@ def _gigabytes(size: int) -> str:
 
 
 def _count_parameters(base: str, rank: int) -> tuple[int, int]:
-    """How many parameters are learnt, and how many are not."""
+    """The numbers of trained and of fixed parameters."""
     import torch
 
     quiet_transformers()
@@ -112,13 +112,13 @@ def _count_parameters(base: str, rank: int) -> tuple[int, int]:
     # Their types leave some arguments untyped.
     configs: Any = AutoConfig
     models: Any = AutoModelForCausalLM
-    # Of the hub only the config: the weights may be what this machine has no room for.
+    # Only the config from the Hub: this machine may have no room for the weights.
     name = str(model_folder(base)) if Path(base).expanduser().is_dir() else base
     try:
         config = configs.from_pretrained(name, local_files_only=current_session().offline, trust_remote_code=False)
         with torch.device("meta"):
             network = models.from_config(config)
-    except Exception as error:  # the readers of these files raise errors of their own kinds
+    except Exception as error:  # the readers of these files raise many kinds of errors
         folder = model_folder(base)
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UnavailableError(f"{base!r} cannot be loaded from {folder} as a causal model: {first}.") from None
@@ -129,7 +129,7 @@ def _count_parameters(base: str, rank: int) -> tuple[int, int]:
 
 
 def _machine_memory() -> int | None:
-    """Bytes of the accelerator's memory, or of this machine's; None where the system does not say."""
+    """Bytes of the accelerator's memory, or of this machine's; None if the system does not say."""
     import torch
 
     if torch.cuda.is_available():

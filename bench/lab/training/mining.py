@@ -22,10 +22,10 @@ Vectors = NDArray[np.float32]
 
 
 def used_tools(gold: Gold, tools: int) -> NDArray[np.bool_]:
-    """(tools,) which tools are gold for a query at least: what a training may take for negatives.
+    """(tools,) which tools are gold for at least one query, and so may serve as negatives.
 
-    A tool that is never right in training and often wrong would be learnt as wrong: tools held out for the test
-    would be punished for being new, and their texts would not be held out.
+    A tool that is never right in training but often wrong would be learnt as wrong: tools held out for the test would
+    be penalised for being new, and their texts would not be held out.
     """
     used = np.zeros(tools, dtype=np.bool_)
     used[gold.tools] = True
@@ -45,7 +45,7 @@ def hard_negatives(
         among: (tools,) which may be negatives (see `used_tools`).
 
     Returns:
-        (queries, min(depth, tools)) tool codes, nearest first, padded with -1 where there are too few.
+        (queries, min(depth, tools)) tool codes, nearest first, padded with -1 if there are too few.
     """
     negatives = np.full((len(queries), min(depth, len(tools))), -1, dtype=np.int32)
     index = VectorIndex(tools, "cosine")
@@ -59,12 +59,12 @@ def hard_negatives(
 
 
 def draw(mined: NDArray[np.int32], count: int, random: np.random.Generator) -> NDArray[np.int32]:
-    """`count` tools of each row of mined ones, drawn without replacement; -1 where a row has fewer.
+    """`count` tools of each row of mined ones, drawn without replacement; -1 if a row has fewer.
 
     Args:
         mined: (rows, depth) tool codes, -1 padded.
-        count: how many are drawn.
-        random: gives one number per cell.
+        count: number to draw.
+        random: one number per cell.
     """
     keys = np.where(mined >= 0, random.random(mined.shape), np.inf)
     order = np.argsort(keys, axis=1, kind="stable")[:, :count]
@@ -74,9 +74,9 @@ def draw(mined: NDArray[np.int32], count: int, random: np.random.Generator) -> N
 
 
 def keep_in(path: Path, make: Callable[[], NDArray[np.int32]]) -> NDArray[np.int32]:
-    """The content of the file; if there is none, what `make` returns, which is stored there.
+    """The content of the file; without one, the value of `make`, which is stored there.
 
-    A training that was killed finds in it what the model, which by then is another, mined before.
+    A resumed training finds in it what an earlier state of the model mined.
     """
     if path.is_file():
         try:

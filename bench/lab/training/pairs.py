@@ -23,13 +23,13 @@ Label = Literal[0, 1, 2]
 
 @dataclass(frozen=True)
 class ToolPair:
-    """One example.
+    """A labelled pair of tools a and b.
 
     Attributes:
         first, second: the documents of a and b.
         label: position in `LABELS`.
-        group: pairs of one group are on one side of the split into training and validation.
-        tools: digests of a and b, where they are tools of a dataset (`tool_digest`).
+        group: pairs of one group are on the same side of the split into training and validation.
+        tools: digests of a and b, if they are tools of a dataset (`tool_digest`).
     """
 
     first: str
@@ -50,7 +50,7 @@ def encode_edges(dataset: Dataset) -> NDArray[np.int32]:
 
 
 def group_of(tool: Tool) -> str:
-    """Tools of one parent belong together; a tool without a parent is a group of its own."""
+    """Tools of one parent belong together; a tool without a parent is its own group."""
     return json.dumps(parent_of(tool))
 
 
@@ -60,9 +60,9 @@ def annotate_pairs(
     candidates: NDArray[np.int32],
     random: np.random.Generator,
 ) -> list[ToolPair]:
-    """The candidates of a library with their true categories, and every edge that is no candidate.
+    """The candidates of a library with their true categories, and every edge that is not a candidate.
 
-    They are as imbalanced as what the classifier is asked in use. Each pair comes once, in an order drawn by `random`.
+    They are as imbalanced as in use. Each pair occurs once, in an order drawn by `random`.
 
     Args:
         tools: the library.
@@ -88,10 +88,10 @@ def annotate_pairs(
 def balance(
     dependent: Sequence[ToolPair], unrelated: Sequence[ToolPair], random: np.random.Generator
 ) -> list[ToolPair]:
-    """As many pairs of each category: each dependency in both orders, and unrelated pairs.
+    """Equally many pairs of each category: each dependency in both orders, and unrelated pairs.
 
-    Half of the unrelated ones come from `unrelated` as far as there are that many; the others are made by
-    breaking up pairs with a dependency and putting tools of different groups together.
+    Half of the unrelated ones come from `unrelated` if there are enough; the others combine tools of different groups
+    from pairs with a dependency.
 
     Args:
         dependent: pairs of label 0.
@@ -106,7 +106,7 @@ def balance(
         if len(neither) == wanted:
             break
         one = dependent[i]
-        # The first tool of another group, looking on from a drawn place.
+        # The first tool of another group, searching from a random position.
         for step in range(wanted):
             other = dependent[partners[(i + step) % wanted]]
             if other.group != one.group:
@@ -119,9 +119,9 @@ def balance(
 def split_by_group(
     pairs: Sequence[ToolPair], share: float, random: np.random.Generator
 ) -> tuple[list[ToolPair], list[ToolPair]]:
-    """Pairs to learn from and to validate on: whole groups, until validation holds its share of the dependencies.
+    """Pairs for training and validation: whole groups, until validation has its share of the dependencies.
 
-    With fewer than two groups that have a dependency there is nothing to hold out by group, and pairs are drawn.
+    With fewer than two groups with a dependency, single pairs are drawn instead.
     """
     counts: dict[str, int] = {}
     for pair in pairs:
@@ -143,7 +143,7 @@ def split_by_group(
 
 
 def label_counts(pairs: Iterable[ToolPair]) -> NDArray[np.int64]:
-    """(3,) how many pairs there are of each category."""
+    """(3,) the number of pairs of each category."""
     return np.bincount([pair.label for pair in pairs], minlength=len(LABELS))
 
 

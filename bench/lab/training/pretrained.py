@@ -36,7 +36,7 @@ def transformer_folder(base: str) -> Path:
     """The folder with the transformer of a model: the model's own, or that of its first module.
 
     Raises:
-        UnavailableError: there is no such model here.
+        UnavailableError: the model does not exist here.
     """
     folder = model_folder(base)
     if (folder / "config.json").is_file():
@@ -53,9 +53,9 @@ def transformer_folder(base: str) -> Path:
 
 
 def classifier_and_tokenizer(base: str, labels: Sequence[str], most_tokens: int, seed: int) -> tuple[Any, Any]:
-    """A transformer with a fresh, seeded head of `labels`, and its tokenizer cut at `most_tokens`.
+    """A transformer with a new, seeded head of `labels`, and its tokenizer truncating at `most_tokens`.
 
-    A base that has a head of as many labels already (a cross-encoder) keeps it.
+    A base with a head of as many labels (a cross-encoder) keeps it.
 
     Raises:
         UnavailableError: the model is missing, or its files cannot be read.
@@ -78,13 +78,13 @@ def classifier_and_tokenizer(base: str, labels: Sequence[str], most_tokens: int,
         )
         tokenizer = AutoTokenizer.from_pretrained(str(folder))
     longest = getattr(model.config, "max_position_embeddings", most_tokens)
-    # Stored with the model, so that it is used with the length it was trained with.
+    # Stored with the model, so that it is used with its training length.
     tokenizer.model_max_length = min(most_tokens, longest)
     return model, tokenizer
 
 
 def make_ready(model: torch.nn.Module, dropout: float) -> None:
-    """Set the dropout of every layer, and choose the attention that a processor learns fastest with.
+    """Set the dropout of every layer, and choose the fastest attention for training on this processor.
 
     On a CPU without dropout the plain attention takes two thirds of the time of torch's fused one, whose backward pass
     is slow there (MiniLM, 128 tokens, bfloat16: 1,900 against 1,350 tokens a second and core).
@@ -103,7 +103,7 @@ def make_ready(model: torch.nn.Module, dropout: float) -> None:
 
 
 def arithmetic(model: torch.nn.Module, precision: Precision) -> AbstractContextManager[object]:
-    """The context in which a model's outputs are computed while it is trained."""
+    """The context for computing a model's outputs during training."""
     import torch
 
     device = next(model.parameters()).device.type
@@ -118,7 +118,7 @@ def uses_bfloat16(model: torch.nn.Module, precision: Precision) -> bool:
         return precision == "bfloat16"
     if next(model.parameters()).device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported())
-    # Without the instructions for it, a processor computes bfloat16 slower than float32.
+    # Without dedicated instructions, a processor computes bfloat16 slower than float32.
     checks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
     return any(bool(getattr(torch.cpu, name, bool)()) for name in checks)
 

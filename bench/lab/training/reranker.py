@@ -1,10 +1,9 @@
 """`bench train reranker`: a cross-encoder that corrects its retriever (Nogueira and Cho 2019).
 
-The score of a tool is `weight * cosine + logit`: the retriever's similarity, and what the cross-encoder adds after
-reading query and tool together. It begins with logits of zero, so with the retriever's own ranking (or with those of
-the cross-encoder that is its base), and learns from the lists that the retriever returns for the train queries. The
-weight is learnt on the validation queries and is stored
-with the model, in its `config.json`, so that `rerank(reranker=FOLDER)` uses it.
+The score of a tool is `weight * cosine + logit`: the retriever's similarity, plus a correction by the cross-encoder,
+which reads query and tool together. Training starts with zero logits, that is, with the retriever's ranking (or with
+the logits of a cross-encoder as base), and uses the lists that the retriever returns for the train queries. The weight
+is learnt on the validation queries and stored in the model's `config.json`, so that `rerank(reranker=FOLDER)` uses it.
 """
 
 from __future__ import annotations
@@ -36,23 +35,23 @@ if TYPE_CHECKING:
 
 Numbers = NDArray[np.float64]
 
-#: Validation reranks so many retrieved tools of so many queries.
+#: Validation reranks this many retrieved tools of this many queries.
 _VALIDATION_DEPTH = 20
 _VALIDATION_QUERIES = 100
 _CUTOFF = 5
-#: The weight of a cosine is looked for between these; a retriever that trains with a temperature of 0.05 has 20.
+#: Limits of the weight of a cosine; a retriever trained with temperature 0.05 has 20.
 _LEAST_WEIGHT, _MOST_WEIGHT = 1e-2, 1e3
 
 
 class RerankerTrainer(SequenceTrainer):
-    """Learns to put gold tools before the retriever's other results.
+    """Learns to rank gold tools before the retriever's other results.
 
-    An example is a query with some of its gold tools and of the retrieved tools that are not gold, compared by the
-    softmax loss over them (`ranking_loss`) of their scores, the retriever's part included: where the retriever is right
-    there is little to learn. From the second epoch on the negatives are those that the model itself puts high.
+    An example is a query with some of its gold tools and some retrieved other tools, compared by the softmax loss
+    (`ranking_loss`) of their scores, including the retriever's part: where the retriever is right there is little to
+    learn. From the second epoch on the negatives are those that the model itself ranks high.
 
-    The word vectors and the lowest layers stay as they are: a step then takes a little more than half the time, and
-    words that no train query has keep the place that the base has given them.
+    Word vectors and the lowest layers are fixed: a step then takes little more than half the time, and words outside
+    the train queries keep their positions from the base.
     """
 
     class Parameters(SequenceSettings):
@@ -110,12 +109,12 @@ class RerankerTrainer(SequenceTrainer):
         else:
             torch.nn.init.zeros_(heads[-1].weight)
             torch.nn.init.zeros_(self._bias)
-        #: What the model is trained with; validation learns it anew for the model that is stored.
+        #: The weight used in training; validation relearns it for the stored model.
         self._weight = fit_weight(self._cosines(), logits, self._relevant)
         self._freeze()
 
     def _freeze(self) -> None:
-        """Leave word vectors and the lowest layers of an encoder as they are."""
+        """Freeze word vectors and the lowest layers of an encoder."""
         transformer = getattr(self.model, self.model.base_model_prefix)
         layers = getattr(getattr(transformer, "encoder", None), "layer", [])
         for part in (transformer.get_input_embeddings(), *layers[: self.parameters.frozen_layers]):
@@ -135,7 +134,7 @@ class RerankerTrainer(SequenceTrainer):
         self._drawn_negatives = draw(mined, chosen.hard_negatives, random)
 
     def _hardest(self) -> NDArray[np.int32]:
-        """Of the mined negatives of each query the half that the model puts first."""
+        """The half of each query's mined negatives that the model ranks first."""
         import torch
 
         self.model.eval()
@@ -155,7 +154,7 @@ class RerankerTrainer(SequenceTrainer):
         return ranking_loss(scores, torch.from_numpy(positive).to(scores.device))
 
     def _scores(self, queries: NDArray[np.int64], tools: NDArray[np.int32], learning: bool = True) -> torch.Tensor:
-        """(queries, tools) scores of these tools of these train queries; -1e4, so none, where a tool is -1."""
+        """(queries, tools) scores of these tools of these train queries; -1e4, so ignored, where a tool is -1."""
         import torch
 
         row, column = np.nonzero(tools >= 0)
@@ -165,7 +164,7 @@ class RerankerTrainer(SequenceTrainer):
         cosines = np.einsum("ij,ij->i", self._vectors[query], self._tool_vectors[tool])
         known = torch.from_numpy((self._weight * cosines).astype(np.float32)).to(logits.device)
         place = torch.from_numpy(tools >= 0).to(logits.device)
-        # As low as a positive is for `ranking_loss`: an empty cell adds nothing to a sum of exponentials.
+        # As low as positives in `ranking_loss`: an empty cell adds nothing to a sum of exponentials.
         return torch.full(place.shape, -1e4, device=logits.device).masked_scatter(place, known + logits)
 
     def validate(self) -> float:
@@ -175,7 +174,7 @@ class RerankerTrainer(SequenceTrainer):
         weight = fit_weight(self._cosines(), logits, self._relevant)
         there = self._retrieved.tools >= 0
         scores = np.where(there, weight * self._cosines() + logits, -np.inf)
-        # No ranking depends on it; with it, the logistic function of a score is the relevance that ToolRerank needs.
+        # No ranking depends on it; it makes the logistic function of a score the relevance that ToolRerank needs.
         offset = fit_offset(scores[there], self._relevant[there])
         with torch.no_grad():
             self._bias.add_(offset)
@@ -183,7 +182,7 @@ class RerankerTrainer(SequenceTrainer):
         return self._recall(scores)
 
     def _validation_logits(self) -> Numbers:
-        """Of the retrieved tools of the validation queries; 0 where there is none."""
+        """For the retrieved tools of the validation queries; 0 if there is none."""
         logits = np.zeros(self._retrieved.tools.shape)
         row, column = np.nonzero(self._retrieved.tools >= 0)
         candidates = self._retrieved.tools[row, column]
@@ -192,7 +191,7 @@ class RerankerTrainer(SequenceTrainer):
         return logits
 
     def _cosines(self) -> Numbers:
-        """Of the retrieved tools of the validation queries; 0 where there is none."""
+        """For the retrieved tools of the validation queries; 0 if there is none."""
         assert self._retrieved.scores is not None
         return np.where(self._retrieved.tools >= 0, self._retrieved.scores, 0.0)
 
@@ -225,11 +224,11 @@ def _relevant(tools: NDArray[np.int32], gold: Gold) -> NDArray[np.bool_]:
 
 
 def fit_weight(cosines: Numbers, logits: Numbers, relevant: NDArray[np.bool_]) -> float:
-    """The weight w for which `ranking_loss` of w * cosine + logit is least.
+    """The weight w that minimises `ranking_loss` of w * cosine + logit.
 
     Args:
         cosines, logits: (queries, tools).
-        relevant: (queries, tools); rows without a relevant tool have no part in it.
+        relevant: (queries, tools); rows without a relevant tool are ignored.
     """
     import torch
 
@@ -248,7 +247,7 @@ def fit_weight(cosines: Numbers, logits: Numbers, relevant: NDArray[np.bool_]) -
 def fit_offset(scores: Numbers, relevant: NDArray[np.bool_]) -> float:
     """The offset b for which the logistic function of score + b sums to the number of relevant tools.
 
-    So the mean relevance is right: the maximum of the likelihood (Platt 1999, with the slope held at 1).
+    Then the mean relevance is right: the maximum-likelihood solution (Platt 1999, with the slope fixed at 1).
 
     Args:
         scores, relevant: (pairs,).

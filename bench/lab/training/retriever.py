@@ -1,7 +1,7 @@
 """`bench train retriever`: a dual encoder in the style of DPR (Karpukhin et al. 2020).
 
-A query and a tool are encoded alone, by the same model, and compared by cosine. The result is a sentence-transformers
-folder, so that `dense(encoder=FOLDER)` uses it.
+Query and tool are encoded separately by the same model, and compared by cosine. The result is a sentence-transformers
+folder, so `dense(encoder=FOLDER)` uses it.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from bench.search.progressive import progressive_search
 if TYPE_CHECKING:
     import torch
 
-#: Validation is one pass over the library and so many queries.
+#: Validation is one pass over the library and this many queries.
 _MOST_VALIDATION = 500
 _CUTOFF = 5
-#: Tokens that are encoded at once, with and without a backward pass.
+#: Tokens to encode at once, with and without a backward pass.
 _BUDGET = 4096
 
 
 class RetrieverTrainer(Trainer):
     """Learns from (query, gold tool) pairs by the multiple-negatives ranking loss.
 
-    Each query of a batch brings `positives` of its gold tools and `hard_negatives` of the tools that the model at the
-    beginning of the epoch ranked high and that are not gold. Every tool of the batch is a negative of every query
-    whose gold it is not; one that happens to be its gold counts as another positive. (`MultipleNegativesRankingLoss` of
-    sentence-transformers takes it for a negative, and gold sets overlap in most datasets.)
+    Each query of a batch brings `positives` of its gold tools and `hard_negatives`, tools that the model ranked high at
+    the beginning of the epoch and that are not gold. Every tool of the batch is a negative for every query, unless it
+    is gold for the query: then it is another positive. (`MultipleNegativesRankingLoss` of sentence-transformers takes
+    it for a negative, and gold sets overlap in most datasets.)
 
-    With `progressive`, the query brings its positives in an order that is drawn anew in each epoch, since a gold set
-    has none: step i compares what is left of the query, less the vectors of the i - 1 tools before, with the tools of
-    the batch. The gold tools still to come are positives, those taken are left out. (Anantha et al. 2023, "ProTIP:
-    Progressive Tool Retrieval Improves Planning", take a contrastive loss over pairs, on plans that have an order.)
+    With `progressive`, the query brings its positives in a new random order in each epoch, because a gold set has none:
+    step i compares the query minus the vectors of the i - 1 previous tools with the tools of the batch. Gold tools not
+    yet taken are positives, those taken are left out. (Anantha et al. 2023, "ProTIP: Progressive Tool Retrieval
+    Improves Planning", use a contrastive loss over pairs, on plans that have an order.)
     """
 
     class Parameters(TransformerSettings):
@@ -176,18 +176,18 @@ class RetrieverTrainer(Trainer):
 
 
 def ranking_loss(scores: torch.Tensor, positive: torch.Tensor) -> torch.Tensor:
-    """The multiple-negatives ranking loss (Henderson et al. 2017) where a query may have several positives.
+    """The multiple-negatives ranking loss (Henderson et al. 2017) for queries with several positives.
 
     For query i and each positive p of its: -log(exp s_ip / (exp s_ip + Σ over i's negatives n of exp s_in)); other
     positives are in neither sum. The mean over positives, then over queries.
 
     Args:
         scores: (queries, tools).
-        positive: (queries, tools) bool; every row has one at least.
+        positive: (queries, tools) bool; every row has at least one.
     """
     import torch
 
-    # Not -inf: a query whose gold are all the tools of the batch would have a gradient of NaN.
+    # Not -inf: a query whose gold is every tool of the batch would have a NaN gradient.
     negatives = torch.logsumexp(scores.masked_fill(positive, -1e4), dim=1, keepdim=True)
     losses = torch.nn.functional.softplus(negatives - scores) * positive
     return (losses.sum(dim=1) / positive.sum(dim=1)).mean()
@@ -196,14 +196,14 @@ def ranking_loss(scores: torch.Tensor, positive: torch.Tensor) -> torch.Tensor:
 def progressive_loss(
     queries: torch.Tensor, tools: torch.Tensor, positive: torch.Tensor, order: torch.Tensor, temperature: float
 ) -> torch.Tensor:
-    """The mean over steps of `ranking_loss`, for what each step leaves of the queries.
+    """The mean of `ranking_loss` over steps, for the remainder of the queries at each step.
 
     Args:
         queries: (queries, dimensions) of length 1.
         tools: (tools, dimensions) of length 1.
         positive: (queries, tools) bool: gold.
-        order: (queries, steps) int64, the row in `tools` of the tool that each step takes; -1: no more tools.
-        temperature: what dot products are divided by.
+        order: (queries, steps) int64, the row in `tools` of the tool taken at each step; -1: no more tools.
+        temperature: divisor of the dot products.
     """
     import torch
 

@@ -23,7 +23,7 @@ from bench.models.cache import token_batches
 if TYPE_CHECKING:
     import torch
 
-#: Tokens that are classified at once when nothing is learnt.
+#: Tokens to classify at once without training.
 _BUDGET = 4096
 
 
@@ -39,9 +39,9 @@ class SequenceSettings(TransformerSettings):
 
 
 class SequenceTrainer(Trainer):
-    """A transformer with a head of `labels`; a subclass brings the examples and the loss."""
+    """A transformer with a head of `labels`; a subclass provides the examples and the loss."""
 
-    #: The names of what the head gives, in order.
+    #: The names of the head's outputs, in order.
     labels: ClassVar[tuple[str, ...]]
     parameters: SequenceSettings
 
@@ -52,7 +52,7 @@ class SequenceTrainer(Trainer):
         make_ready(self.model, chosen.dropout)
 
     def logits(self, inputs: Sequence[tuple[str, ...]]) -> torch.Tensor:
-        """(inputs, labels) float32, with gradients where the context has them."""
+        """(inputs, labels) float32, with gradients if the context has them."""
         tokens = self._tokens(inputs, padding=True, return_tensors="pt")
         with arithmetic(self.model, self.parameters.precision):
             output = self.model(**tokens.to(self.model.device)).logits
@@ -60,7 +60,7 @@ class SequenceTrainer(Trainer):
         return logits
 
     def classify(self, inputs: Sequence[tuple[str, ...]]) -> NDArray[np.float32]:
-        """(inputs, labels) logits for validation, computed in float32 as in use, in batches of about one length."""
+        """(inputs, labels) logits for validation, in float32 as in use, in batches of similar length."""
         import torch
 
         logits = np.empty((len(inputs), len(self.labels)), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""`bench train`: train a model on a dataset and store it with its card."""
+"""`bench train`: train a model on a dataset and store it with its card. The command and reproduction call it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from bench.models.files import model_folder
 from bench.models.trainingcard import CARD, Kind, TrainingCard, read_card, text_digest, tool_digest, write_card
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
-#: Share of the training queries that are kept for validation where the dataset has no dev split, and how many at most.
+#: Share of the training queries kept for validation if the dataset has no dev split, and its maximum.
 _VALIDATION_SHARE = 0.1
 _MOST_VALIDATION = 500
 
@@ -59,20 +59,20 @@ def train_model(
     replace: bool = False,
     progress: Progress = QUIET,
 ) -> TrainingCard:
-    """Train a model and put it in `out`, with its card.
+    """Train a model and store it in `out`, with its card.
 
-    A training that was interrupted goes on when the same one is asked for again.
+    An interrupted training resumes when the same one is requested again.
 
     Args:
-        kind: what to train.
-        dataset: gives train queries, and dev queries to validate on; test queries are never looked at.
-        out: the folder; must not be there yet, unless it holds an older training and `replace` is given.
-        base: the model to begin with; the kind's default when None.
-        settings: arguments over the defaults of the kind's `Parameters`; the name is not used.
-        template: the text of a tool; the dataset's default when None.
-        command: what the user typed, for the card.
-        replace: put the new model in the place of an older one.
-        progress: where the work reports to.
+        kind: the kind of model.
+        dataset: has train queries, and dev queries for validation; test queries are never used.
+        out: the folder; must not exist, unless it contains an older training and `replace` is set.
+        base: the initial model; by default that of the kind.
+        settings: arguments that override the defaults of the kind's `Parameters`; the name is ignored.
+        template: the tool text; by default the dataset's.
+        command: the user's command, for the card.
+        replace: replace an older model.
+        progress: receives the progress of work.
 
     Raises:
         UnavailableError: the libraries that train models are not installed.
@@ -80,7 +80,7 @@ def train_model(
         DataError: the base has a training card that cannot be read.
     """
     require("torch", "transformers", "sentence_transformers", "tokenizers", what="training")
-    # A name from which the names of neighbouring folders are derived: `.` has none.
+    # Names of neighbouring folders are derived from it: `.` has none.
     out = Path(os.path.abspath(expand_path(out)))
     trainer_type = trainer_class(kind)
     parameters = check_parameters(
@@ -95,13 +95,13 @@ def train_model(
     with lock(out.with_name(f".{out.name}.lock"), f"training {out.name}", progress):
         # Again: another process may have finished it while this one waited.
         _check_place(out, replace)
-        # A model keeps what its base was trained on, and what that one's base was before it.
+        # A model's card includes what its base was trained on, recursively.
         before = read_card(model_folder(trainer.base)) if trainer.base_revision else None
         trainer.prepare(dataset, text, train, validation)
         if not len(trainer):
             raise UsageError(f"{dataset.spec} has no examples to train a {kind} on.")
         examples = trainer.examples()
-        # All that a training depends on.
+        # Everything that a training depends on.
         parts = {
             "kind": kind,
             "parameters": str(full_spec(kind, parameters)),
@@ -156,9 +156,9 @@ def train_model(
 
 
 def training_rows(dataset: Dataset, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64], str]:
-    """Queries to learn from, queries to validate on, and in words where the latter come from.
+    """Training queries, validation queries, and the source of the latter in words.
 
-    The dev split where there is one; else a seeded part of train, which is not learnt from.
+    The dev split if there is one; else a seeded part of train, which is not trained on.
 
     Raises:
         UsageError: the dataset has no train queries with gold.
@@ -190,5 +190,5 @@ def _check_place(out: Path, replace: bool) -> None:
 
 
 def plain_setting(value: object) -> str | int | float | bool | None:
-    """A setting as JSON has it: methods among them as their text."""
+    """A setting for JSON; methods as their text."""
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)

@@ -1,4 +1,4 @@
-"""The interface of a trainable model kind."""
+"""The interface of a trainable model kind. `train` and `loop` call it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TrainingSettings(ParameterSet):
-    """Settings that every training has; kinds add their own."""
+    """Settings of every training; kinds add their own."""
 
     epochs: int = Field(1, ge=1, description="passes over the examples")
     batch_size: int = Field(32, ge=1, description="examples per step")
@@ -45,12 +45,12 @@ class TrainingSettings(ParameterSet):
 
 @dataclass(frozen=True)
 class Examples:
-    """What the card says of examples that are not the dataset's train queries.
+    """The card's description of examples other than the dataset's train queries.
 
     Attributes:
-        digest: of all that is learnt from and validated on; part of the training's identity.
-        tools: digests of the tools in them (`tool_digest`).
-        validation: in words, what is validated on.
+        digest: of all training and validation examples; part of the training's identity.
+        tools: digests of their tools (`tool_digest`).
+        validation: the validation examples, in words.
     """
 
     digest: str
@@ -63,18 +63,18 @@ class Trainer(ABC):
 
     Args:
         parameters: an instance of `Parameters`.
-        base: the model to begin with: a name, a folder, or the kind's default.
-        progress: where long work reports to.
+        base: the initial model: a name, a folder, or the kind's default.
+        progress: receives the progress of long work.
     """
 
     kind: ClassVar[Kind]
     Parameters: ClassVar[type[TrainingSettings]] = TrainingSettings
     default_base: ClassVar[str] = "minilm"
-    #: What `validate` returns, for the card: higher is better.
+    #: The name of the value of `validate`, for the card: higher is better.
     measure: ClassVar[str]
-    #: False for a kind that learns from tools alone: it takes datasets without train queries, and gives `examples`.
+    #: False for a kind that learns only from tools: it accepts datasets without train queries, and returns `examples`.
     needs_queries: ClassVar[bool] = True
-    #: The `torch.nn.Module` that is trained; `prepare` sets it.
+    #: The `torch.nn.Module` to train; `prepare` sets it.
     model: Any
 
     def __init__(self, parameters: Any, base: str, progress: Progress = QUIET) -> None:
@@ -84,7 +84,7 @@ class Trainer(ABC):
 
     @property
     def base_revision(self) -> str:
-        """sha256 over the files of the model it begins with; empty when it begins from scratch."""
+        """sha256 over the files of the initial model; empty when training from scratch."""
         return folder_revision(model_folder(self.base))
 
     @abstractmethod
@@ -99,7 +99,7 @@ class Trainer(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many examples an epoch has."""
+        """The number of examples per epoch."""
 
     @abstractmethod
     def loss(self, examples: NDArray[np.int64]) -> torch.Tensor:
@@ -111,21 +111,21 @@ class Trainer(ABC):
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write the model in the form in which methods load it."""
+        """Write the model in the format that methods load."""
 
     def examples(self) -> Examples | None:
-        """What the examples are made of, asked after `prepare`; None: the queries that it was given."""
+        """The source of the examples, called after `prepare`; None: the given queries."""
         return None
 
     def revisions(self) -> dict[str, str]:
-        """Other models that the examples hang on (role -> revision), asked after `prepare`; part of the identity."""
+        """Other models that the examples depend on (role -> revision), called after `prepare`; part of the identity."""
         return {}
 
     def begin_epoch(self, epoch: int, scratch: Path) -> None:
-        """Called before each epoch, and again when a killed training goes on in the middle of one.
+        """Called before each epoch, and again when a killed training resumes in the middle of one.
 
-        A kind that makes its examples with the model itself keeps them in the folder `scratch`, which survives a kill:
-        by then the model is another.
+        A kind that makes its examples with the model itself stores them in the folder `scratch`, which survives a
+            kill: by then the model has changed.
         """
         return
 

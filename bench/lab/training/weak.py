@@ -1,19 +1,19 @@
 """Weak dependency labels from the schemas of a library.
 
-A tool a is taken to depend on b if a requires a handle (an id, a token, a key, ...) that b's response yields, b neither
-requires nor accepts it, and both belong to the same parent, where equal names mean the same. In more detail, the names
-agree in one of three ways:
+A tool a is assumed to depend on b if a requires a handle (an id, a token, a key, ...) that b's response yields, b
+neither requires nor accepts it, and both have the same parent, where equal names mean the same. The names agree in one
+of three ways:
 
 qualified  both have the handle by a name of two words or more: `order_id` and `order_id`;
 entity     a requires `order_id`, b yields a bare `id`, and b's name speaks of orders;
-bare       both have a bare `id`, and the names of a and b share a word that says what of.
+bare       both have a bare `id`, and the names of a and b share a word for its kind.
 
-What is weak about them: a response may yield an id of something else, and a tool without a known response yields
-nothing. The labels never come from queries or from annotated edges.
+The labels are weak because a response may yield an id of something else, and a tool without a known response yields
+nothing. They never come from queries or from annotated edges.
 
-Of what the names say, a classifier should learn that they must agree, and not which names there are. So a labelled pair
-also comes in variants whose handle has another name in both documents; and a variant with the new name in one document
-only is a pair without a dependency.
+A classifier should learn that names must agree, not which names there are. So a labelled pair also occurs in variants
+with another name for the handle in both documents; a variant with the new name in only one document is a pair without a
+dependency.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def weak_edges(tools: Sequence[Tool]) -> list[WeakEdge]:
 
 
 def _agreeing(wanted: str, yields: set[str | None], dependent: set[str], prerequisite: set[str]) -> str | None:
-    """The handle of the response that is the wanted one, if any."""
+    """The handle of the response that matches the required one, if any."""
     words = wanted.split("_")
     if len(words) > 1:
         if wanted in yields:
@@ -92,10 +92,10 @@ def _with_spaces(handle: str) -> str:
 def weak_pairs(
     tools: Sequence[Tool], variants: int, random: np.random.Generator
 ) -> tuple[list[ToolPair], list[ToolPair]]:
-    """Pairs with a dependency (the first tool needs the second), and pairs without one that look as if.
+    """Pairs with a dependency (the first tool needs the second), and pairs without one that look similar.
 
-    The latter are variants with another name in one document, and tools of one parent whose schemas are known and of
-    which neither yields what the other requires.
+    The latter are variants with another name in one document, and tools of one parent with known schemas of which
+    neither yields what the other requires.
 
     Args:
         tools: the library.
@@ -134,7 +134,7 @@ def _qualified_handles(tools: Sequence[Tool]) -> set[str]:
 
 
 def _siblings(tools: Sequence[Tool], edges: set[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Tools of one parent with known responses between which no handle can flow, whatever it is called."""
+    """Tools of one parent with known responses between which no handle can flow, under any name."""
     pairs = []
     for family in families(tools):
         members = [code for code in family if tools[code].return_names()]
@@ -147,7 +147,7 @@ def _siblings(tools: Sequence[Tool], edges: set[tuple[int, int]]) -> list[tuple[
 
 
 def _may_flow(dependent: Tool, prerequisite: Tool) -> bool:
-    """Whether any required name, or its last word, is among those of the response."""
+    """Whether a required name, or its last word, occurs in the response."""
     yields = {name_words(name) for name in prerequisite.return_names()}
     last = {words[-1] for words in yields if words}
     required = {name_words(p.name) for p in dependent.parameters if p.required}

@@ -1,7 +1,7 @@
 """Anthropic's own API, through its package: `anthropic:MODEL`.
 
-No part of a prompt is marked for its cache: to write it costs more than to read a prompt afresh, and tools in an order
-of their own for each request are not read again.
+No part of a prompt is marked for its cache: writing to the cache costs more than reading a prompt again, and tools
+whose order differs per request are not read again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bench.models.llm.messages import Request
 from bench.models.llm.settings import EndpointSettings, provider_settings
 from bench.models.llm.transport import Malformed
 
-#: The kinds of blocks that a reply may have; thoughts are no part of what is said.
+#: Kinds of blocks in a reply; thoughts are not part of the text.
 _BLOCKS = {"text", "tool_use", "thinking", "redacted_thinking"}
 
 
@@ -51,7 +51,7 @@ class AnthropicTransport(ChatTransport):
         elif code == "request_too_large":
             code = "context_length_exceeded"
         elif "`temperature`" in said:
-            # Models from Opus 4.7 take none.
+            # Models from Opus 4.7 on accept none.
             code, parameter = "unsupported_parameter", "temperature"
         return {"message": said, "code": code, "param": parameter}
 
@@ -69,7 +69,7 @@ class AnthropicTransport(ChatTransport):
             raise Malformed("the reply has no content")
         called = [block for block in blocks if block.get("type") == "tool_use"]
         usage: Any = body.get("usage") if isinstance(body.get("usage"), dict) else {}
-        # `input_tokens` are those that were neither read from the cache nor written to it.
+        # `input_tokens` were neither read from the cache nor written to it.
         read = usage.get("cache_read_input_tokens") or 0
         return ReplyParts(
             served=body.get("model"),
@@ -89,7 +89,7 @@ def _payload(model: str, request: Request, unsupported: AbstractSet[str]) -> dic
     if system:
         sent["system"] = system
     if "temperature" not in unsupported:
-        # It takes one of the two only, and versions of the package that know newer models only have neither.
+        # It accepts only one of the two, and package versions that only know newer models have neither.
         chosen = {"temperature": min(1.0, request.temperature)} if request.top_p == 1.0 else {"top_p": request.top_p}
         sent["extra_body"] = chosen
     if request.tools:

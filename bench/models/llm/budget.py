@@ -1,7 +1,7 @@
-"""The spending limit: reserves the maximum cost of a call before it is sent.
+"""The spending limit: reserves the maximum cost of a call before it is sent. Clients call it.
 
-What is paid is what the journal records; what is held is what the calls under way may cost at most. A call goes out
-only if both together and its own bound stay within the limit, so the limit is not passed however the calls come back.
+The journal records what was paid; reservations are the maximum costs of the calls in flight. A call is sent only if
+both and its own maximum cost stay within the limit, so the limit is never exceeded, however calls end.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from contextlib import contextmanager
 
 from bench.base.errors import UnavailableError
 
-_LOOK_AGAIN = 0.2  # seconds after which a waiting call looks whether it should stop
+_LOOK_AGAIN = 0.2  # seconds after which a waiting call checks whether it should stop
 
 
 class WorkStopped(Exception):
-    """The work was given up while a call waited."""
+    """The work was stopped while a call waited."""
 
 
 class SpendingBudget:
-    """Money held by the calls under way.
+    """Money reserved by the calls in flight.
 
     Args:
-        paid: gives what has been paid so far.
+        paid: returns what has been paid so far.
     """
 
     def __init__(self, paid: Callable[[], float]) -> None:
         self._paid = paid
         self._changed = threading.Condition()
         self._held = 0.0
-        self._running = 0  # calls that hold money and do not wait for more
+        self._running = 0  # calls with a reservation that do not wait for more
 
     @contextmanager
     def holding(self, bound: float, limit: float | None, stop: threading.Event) -> Iterator[Held]:
-        """Hold the most that a call can cost while it is under way.
+        """Reserve the maximum cost of a call while it is in flight.
 
-        Waits while other calls hold what is missing: most of them will cost less than they hold.
+        Waits while other calls reserve what is missing: most of them will cost less than they reserve.
 
         Raises:
-            UnavailableError: there is no room for it, and no call under way that could make some.
+            UnavailableError: there is not enough left, and no call in flight that could release some.
             Stopped: `stop` was set while it waited.
         """
         held = Held(self, bound, limit, stop)
@@ -75,7 +75,7 @@ class SpendingBudget:
 
     def _take_again(self, held: Held) -> None:
         with self._changed:
-            # While it waits it cannot make room: two that waited for each other would wait for ever.
+            # While it waits it cannot release money: two calls that wait for each other would wait forever.
             self._running -= 1
             held.running = False
             self._changed.notify_all()
@@ -83,13 +83,13 @@ class SpendingBudget:
 
 
 class Held:
-    """What one call holds.
+    """The reservation of one call.
 
     Attributes:
-        fresh: for the try under way or the next.
-        lost: what tries that brought no answer may have cost all the same.
-        recorded: to be set once the journal has the cost, lost tries included; else what is lost stays held.
-        settled: what the journal already has of it, from when the work was given up before the call ended.
+        fresh: for the current try or the next.
+        lost: possible cost of tries that brought no answer.
+        recorded: set once the journal has the cost, lost tries included; otherwise lost money stays reserved.
+        settled: the part already in the journal, if the work was stopped before the call ended.
     """
 
     def __init__(self, budget: SpendingBudget, bound: float, limit: float | None, stop: threading.Event) -> None:
@@ -104,10 +104,10 @@ class Held:
         self._budget = budget
 
     def lose(self) -> None:
-        """The last try may have been charged for: what was held for it is kept."""
+        """The last try may have been charged for: keep its reservation."""
         self._budget._lose(self)
 
     def renew(self) -> None:
-        """Hold as much again for one more try, if the last one was lost; raises as `Budget.holding` does."""
+        """Reserve the same again for one more try if the last was lost; raises as `SpendingBudget.holding` does."""
         if self.fresh < self.bound:
             self._budget._take_again(self)

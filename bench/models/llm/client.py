@@ -1,8 +1,8 @@
-"""The language-model client for chat-completions endpoints, with a journal.
+"""The client of language models with chat completions, with a journal. Methods call it.
 
-A request that the journal holds is answered from it; the others are sent, several at once, and each reply is on the
-disk before it is used. So a run that ends early has paid for nothing in vain, and a recorded run replays without a
-network, to the same replies.
+A request in the journal is answered from it; the others are sent, several at once, and each reply is on disk before it
+is used. So a run that ends early has not paid in vain, and a recorded run replays without a network, with the same
+replies.
 """
 
 from __future__ import annotations
@@ -41,12 +41,13 @@ __all__ = ["Failure", "LanguageModel", "Message", "Reply", "Request", "Usage"]
 T = TypeVar("T")
 _Queue: TypeAlias = queue.SimpleQueue
 
-#: So many requests in a row that all gave up mean that the endpoint is down: to go on would fail every query left.
+#: After this many consecutive failed requests the endpoint is considered down: continuing would fail all remaining
+#: queries.
 _DOWN = 10
-_GRACE = 1.0  # seconds that replies just arrived have to reach the journal after Ctrl-C
-_LOOK = 0.5  # seconds between looks for Ctrl-C where waiting cannot be interrupted
-_SHOWN = 80  # characters of a prompt that an error shows
-#: What names of models begin with -> the provider's own API that answers.
+_GRACE = 1.0  # seconds for replies that have just arrived to reach the journal after Ctrl-C
+_LOOK = 0.5  # seconds between checks for Ctrl-C if waiting cannot be interrupted
+_SHOWN = 80  # maximum characters of a prompt in an error
+#: Prefix of a model's name -> the provider's own API.
 _PROVIDERS: dict[str, type[AnthropicTransport] | type[GeminiTransport]] = {
     "anthropic": AnthropicTransport,
     "gemini": GeminiTransport,
@@ -57,8 +58,8 @@ class LanguageModel:
     """A model behind an endpoint.
 
     Args:
-        model: the name that the endpoint knows it by, `anthropic:NAME`, `gemini:NAME`, or `local:FILE.gguf`.
-        progress: where waiting for replies is reported.
+        model: its name at the endpoint, `anthropic:NAME`, `gemini:NAME`, or `local:FILE.gguf`.
+        progress: receives the progress of waiting for replies.
     """
 
     needs_llm = True
@@ -89,7 +90,7 @@ class LanguageModel:
 
     @property
     def _reachable(self) -> bool:
-        """Whether calls may be made at all."""
+        """Whether calls are allowed at all."""
         return self._settings.named and (self._in_file or not self._session().offline)
 
     @cached_property
@@ -104,14 +105,14 @@ class LanguageModel:
 
     @property
     def identity(self) -> str:
-        """Model and the endpoint that is asked for what the journal lacks; without one, all that the journal has."""
+        """Model and the endpoint for requests outside the journal; without one, the endpoints in the journal."""
         if self._settings.named:
             return f"{self.model} at {self._settings.url}"
         return f"{self.model} at {one_line(', '.join(self._journal.endpoints(self.model)), 200) or 'no endpoint'}"
 
     @property
     def name(self) -> str:
-        """The name that the endpoint knows it by."""
+        """Its name at the endpoint."""
         return self.model
 
     def revisions(self) -> dict[str, str]:
@@ -119,7 +120,7 @@ class LanguageModel:
         return {"llm": self.identity}
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        """What a reader of the result should know: what was asked, and how much of it the journal has answered."""
+        """What readers of the result should know: the number of requests, and how many the journal answered."""
         usage = self.usage
         return {
             "llm_calls": usage.calls,
@@ -137,25 +138,25 @@ class LanguageModel:
 
     @property
     def usage(self) -> Usage:
-        """What was asked so far."""
+        """Statistics of the requests so far."""
         price = self._settings.price
         cost = None if price is None else price.of(self._input, self._output, self._cached)
         counts = (self._calls, self._from_journal, self._failures, self._input, self._output)
         return Usage(*counts, cost, self._estimated)
 
     def preflight(self) -> None:
-        """Say now if nothing could be answered; calls nobody.
+        """Report now if nothing could be answered; makes no call.
 
         Raises:
-            UnavailableError: there is no endpoint that may be called, and the journal has no reply of this model; or
-                there is one, and the package that calls it is not installed.
+            UnavailableError: there is no endpoint that may be called, and the journal has no reply of this model;
+                or the package that calls the endpoint is not installed.
             UsageError: a setting is wrong.
             DataError: the journal is damaged.
         """
-        # Read in any case: damage is reported before any work, not in the middle of it.
+        # Always read it: damage is reported before any work, not in the middle of it.
         recorded = self._journal.endpoints(self.model)
         if isinstance(self._transport, FileTransport):
-            # It lacks replies for certain: a file that cannot be loaded is reported before any work.
+            # Some replies are certainly missing: report a file that cannot be loaded before any work.
             if self._reachable and not recorded:
                 self._transport.start()
         elif self._reachable:
@@ -167,11 +168,11 @@ class LanguageModel:
             )
 
     def complete(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """Answer requests, in their order; equal requests are one.
+        """Answer requests, in order; equal requests are sent once.
 
         Raises:
             UnavailableError: the journal lacks a reply and no endpoint may be called; the key is refused; the limit
-                would be passed; the endpoint is down. Replies that have come are in the journal.
+                would be exceeded; the endpoint is down. Replies so far are in the journal.
             UsageError: a setting is wrong, the endpoint does not know the model or refuses the request.
         """
         repeat = self._session().repeat
@@ -197,10 +198,10 @@ class LanguageModel:
             for key, request in zip(keys, requests, strict=True)
         ]
 
-    # Asking ---------------------------------------------------------------------------------------------------------
+    # Sending --------------------------------------------------------------------------------------------------------
 
     def _ask(self, missing: Mapping[str, Request], answers: dict[str, JournalAnswer], repeat: int) -> None:
-        """Send requests from a few threads; this one only waits, so that Ctrl-C is heard at once."""
+        """Send requests from a few threads; this one only waits, so that Ctrl-C works at once."""
         todo: _Queue[tuple[str, Request]] = queue.SimpleQueue()
         for keyed_request in missing.items():
             todo.put(keyed_request)
@@ -233,7 +234,7 @@ class LanguageModel:
             for thread in threads:
                 if thread.ident is not None:
                     thread.join(max(0.0, until - time.monotonic()))
-            # What is still under way was sent; its cost is not awaited.
+            # Requests in flight were sent; their cost is not awaited.
             for held in list(self._under_way):
                 self._settle(held, held.lost + held.fresh)
             raise
@@ -247,7 +248,7 @@ class LanguageModel:
         stop: threading.Event,
         repeat: int,
     ) -> None:
-        """Answer requests until there are none, or until something says that no more will get through."""
+        """Answer requests until there are none, or until no more can succeed."""
         try:
             while not stop.is_set():
                 key, request = todo.get_nowait()
@@ -261,11 +262,11 @@ class LanguageModel:
             done.put(None)
 
     def _answer(self, key: str, request: Request, stop: threading.Event, repeat: int) -> JournalAnswer:
-        """Ask for one reply, and put it into the journal."""
+        """Request one reply, and add it to the journal."""
         settings, price = self._settings, self._settings.price
         bound = 0.0 if price is None else price.of(input_bound(request), request.max_tokens)
         with self._journal.budget.holding(bound, settings.limit, stop) as held:
-            # Another process may have asked the same while this request waited for its turn.
+            # Another process may have sent the same request while this one waited.
             answer = self._journal.find(key)
             if answer is not None and answer.kind != "gave-up":
                 return answer
@@ -273,7 +274,7 @@ class LanguageModel:
             try:
                 got = self._completion(request, held, stop)
             except BaseException:
-                # No room for another try, the key refused, Ctrl-C: what was lost is paid all the same.
+                # No room for another try, a refused key, Ctrl-C: failed tries are paid all the same.
                 self._settle(held, held.lost)
                 raise
             finally:
@@ -294,7 +295,7 @@ class LanguageModel:
         return answer
 
     def _settle(self, held: Held, cost: float) -> None:
-        """Note what a call may have cost that gives no answer to record it with."""
+        """Record the possible cost of a call without an answer."""
         if cost > held.settled:
             line = JournalLine(
                 kind="lost", model=self.model, endpoint=self._settings.url, estimated=True, cost=cost - held.settled
@@ -303,7 +304,7 @@ class LanguageModel:
             held.settled, held.recorded = cost, True
 
     def _completion(self, request: Request, held: Held, stop: threading.Event) -> Completion:
-        """What the endpoint makes of a request."""
+        """The endpoint's answer to a request, or its failure."""
         try:
             return self._transport.complete(self._asked_as, request, held, stop)
         except GaveUp as error:
@@ -319,7 +320,7 @@ class LanguageModel:
                 "What was answered is kept, and the same command continues."
             )
 
-    # Counting and telling -------------------------------------------------------------------------------------------
+    # Counting and reporting -----------------------------------------------------------------------------------------
 
     def _count(self, key: str, request: Request, answer: JournalAnswer, *, sent: bool) -> None:
         with self._counting:
@@ -345,13 +346,13 @@ class LanguageModel:
                 )
 
     def _tell_of_calls(self) -> None:
-        """Say once that the endpoint has refused to be told that it may choose whether to call a tool."""
+        """Report once that the endpoint does not accept `tool_choice`."""
         if "tool_choice" in self._transport.unsupported(self._asked_as) and "calls" not in self._told:
             self._told.add("calls")
             self._progress.note(f"{self._settings.url} takes no tool_choice, and is asked without it. {NO_CALLS}")
 
     def _tell_of_another_endpoint(self, answer: JournalAnswer) -> None:
-        """Say once that replies were made elsewhere than the identity says."""
+        """Report once that replies were made elsewhere than the identity says."""
         settings = self._settings
         if settings.named and answer.endpoint != settings.url and "endpoint" not in self._told:
             self._told.add("endpoint")
@@ -399,7 +400,7 @@ def _result(answer: JournalAnswer, request: Request, *, from_journal: bool) -> R
 
 
 def _next(items: _Queue[T]) -> T:
-    """The next item; waits so that Ctrl-C is heard on every system."""
+    """The next item; waits in a way that Ctrl-C interrupts on every system."""
     while True:
         try:
             return items.get(timeout=_LOOK)

@@ -19,16 +19,16 @@ from bench.models.llm.messages import Request, ToolCall, clean_text, describe_re
 from bench.models.llm.settings import EndpointSettings
 from bench.models.llm.transport import Malformed, Refused, Transport, Unsupported
 
-#: Tokens that a model's template may put around a message, and before the first.
+#: Maximum tokens that a model's template may add per message, and before the first.
 _PER_MESSAGE = 16
 _PER_REQUEST = 64
-#: Around the definition of a tool.
+#: Maximum tokens around the definition of a tool.
 _PER_TOOL = 32
 _MOST_TOKENS = 10**9
-#: A reply that calls more often is cut: no request of ours asks for so many.
+#: Maximum calls of a reply: no request needs so many.
 _MOST_CALLS = 128
 _LONGEST_NAME, _LONGEST_ARGUMENTS = 200, 20_000
-#: Why a reply ended, as endpoints and providers word it in lower case -> as chat completions do
+#: Why a reply ended: terms of endpoints and providers in lower case -> terms of chat completions
 #: (https://platform.claude.com/docs/en/api/messages, https://ai.google.dev/api/generate-content#FinishReason).
 FILTERED = "content_filter"
 _FINISH = {
@@ -37,7 +37,7 @@ _FINISH = {
     **dict.fromkeys(("content_filter", "content_filtered", "refusal", "safety", "recitation", "blocklist"), FILTERED),
     **dict.fromkeys(("prohibited_content", "spii", "model_armor", "guardrail_intervened"), FILTERED),
 }
-#: Errors that say that the content is refused, and that calls of tools are.
+#: Errors that mean that the content is refused, and that tool calls are.
 _FILTER = re.compile(r"content.?(filter|management|policy|moderation)|usage polic|(input|prompt) was flagged", re.I)
 _NO_TOOLS = re.compile(r"tool.?choice|tools? param", re.I)
 _TOOLS = re.compile("tool|function", re.I)
@@ -46,15 +46,15 @@ NO_CALLS = "If the endpoint takes no tool calls, ask for a list of names: --form
 
 @dataclass(frozen=True)
 class Completion:
-    """What came of a request: a reply, or a failure.
+    """The result of a request: a reply, or a failure.
 
     Attributes:
         text: the content, or the reason of the failure.
-        estimated: the endpoint counted no tokens, or absurdly.
-        served: the model that the endpoint says has answered.
-        calls: the tools that it calls, at most `_MOST_CALLS`.
-        cached_tokens: input tokens that the endpoint says it had read before.
-        seconds: how long the answer took.
+        estimated: the endpoint counted no tokens, or implausibly.
+        served: the model that answered, according to the endpoint.
+        calls: the called tools, at most `_MOST_CALLS`.
+        cached_tokens: input tokens that the endpoint read from a cache.
+        seconds: duration of the answer.
     """
 
     kind: Literal["reply", "refusal", "gave-up"]
@@ -71,17 +71,17 @@ class Completion:
 
 @dataclass(frozen=True)
 class ReplyParts:
-    """What a reply is made of, as its protocol has it: nothing is checked.
+    """The unchecked parts of a reply in its protocol.
 
     Attributes:
-        served: the model that has answered.
-        finish: why the reply ended, in the endpoint's words.
-        texts: what it says.
+        served: the model that answered.
+        finish: why the reply ended, in the endpoint's terms.
+        texts: its texts.
         calls: names and arguments, as JSON.
-        given, made: tokens in and out.
-        cached: of the tokens in, those that were read from a cache.
+        given, made: input and output tokens.
+        cached: input tokens that were read from a cache.
         unknown: kinds of parts that are neither texts nor calls.
-        refusal: what the model says where it refuses.
+        refusal: the model's text if it refuses.
     """
 
     served: Any
@@ -100,14 +100,14 @@ class Filtered(Refused):
 
 
 class ChatTransport(Transport):
-    """An endpoint that answers requests; subclasses have the protocols of other providers."""
+    """An endpoint that answers requests; subclasses implement the protocols of other providers."""
 
     def unsupported(self, model: str) -> set[str]:
-        """The parameters that a model is asked without, since the endpoint has refused them in this process."""
+        """The parameters to leave out, because the endpoint has refused them in this process."""
         return _UNSUPPORTED.setdefault((self._settings, model), set())
 
     def complete(self, model: str, request: Request, held: Held, stop: threading.Event) -> Completion:
-        """What the endpoint makes of a request; raises as `call` does, and never `Unsupported`."""
+        """The endpoint's result for a request; raises as `call` does, except `Unsupported`."""
         begun = 0.0
 
         def send(client: Any) -> AbstractContextManager[Any]:
@@ -133,7 +133,7 @@ class ChatTransport(Transport):
     def _begin(
         self, client: Any, model: str, request: Request, unsupported: AbstractSet[str]
     ) -> AbstractContextManager[Any]:
-        """Begin a call of the package's client, without the unsupported parameters; gives its streamed response."""
+        """Begin a call of the package's client, without the unsupported parameters; returns its streamed response."""
         response: AbstractContextManager[Any] = client.chat.completions.with_streaming_response.create(
             **payload(model, request, unsupported)
         )
@@ -144,7 +144,7 @@ class ChatTransport(Transport):
         return read_parts(body)
 
     def _told(self, error: Any) -> dict[str, Any]:
-        # `{"error": "text"}`; a page of a proxy says nothing.
+        # `{"error": "text"}`; a proxy's HTML page carries no information.
         said = error.body if isinstance(error.body, str) and not error.body.lstrip().startswith("<") else None
         return super()._told(error) if said is None else {"message": said}
 
@@ -159,12 +159,12 @@ class ChatTransport(Transport):
         return super()._of_status(error)
 
 
-#: Endpoint and model -> what it is asked without; one memory for all that is asked in a process.
+#: Endpoint and model -> parameters to leave out; shared by all requests of a process.
 _UNSUPPORTED: dict[tuple[EndpointSettings, str], set[str]] = {}
 
 
 def payload(model: str, request: Request, unsupported: AbstractSet[str] = frozenset()) -> dict[str, Any]:
-    """The arguments of `chat.completions.create`; what is unsupported is left out, or said otherwise."""
+    """The arguments of `chat.completions.create`; unsupported ones are left out or replaced."""
     sent = describe_request(request)
     for name in ("sample", "tools", "definitions", "reply_schema"):
         sent.pop(name, None)
@@ -179,13 +179,13 @@ def payload(model: str, request: Request, unsupported: AbstractSet[str] = frozen
         # With tools, `auto` is the protocol's default.
         sent.pop(name, None)
     if sent["top_p"] == 1.0:
-        # The protocol's default; some models refuse to be told.
+        # The protocol's default; some models do not accept it explicitly.
         del sent["top_p"]
     return {"model": model, **sent}
 
 
 def declare_tools(request: Request, schema: str) -> list[dict[str, Any]]:
-    """What a model may call, as providers take it; `schema` is what they call that of the arguments."""
+    """The tools that a model may call, in providers' form; `schema` is their key for the arguments' schema."""
     return [
         {"name": tool.name, "description": clean_text(tool.description), schema: json.loads(tool.parameters)}
         for tool in request.tools
@@ -193,14 +193,14 @@ def declare_tools(request: Request, schema: str) -> list[dict[str, Any]]:
 
 
 def split_system(request: Request) -> tuple[str, list[dict[str, str]]]:
-    """What the system says, and the other messages, for providers that take them apart."""
+    """The system message and the other messages, for providers that separate them."""
     messages = describe_request(request)["messages"]
     system = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
     return system, [message for message in messages if message["role"] != "system"]
 
 
 def input_bound(request: Request) -> int:
-    """The most tokens that the messages can be: every tokeniser in use takes at least a byte for a token."""
+    """The maximum tokens of the messages: every tokeniser in use needs at least one byte per token."""
     sizes = (len(message["content"].encode()) + _PER_MESSAGE for message in describe_request(request)["messages"])
     tools = (
         len((tool.name + tool.description + tool.parameters).encode("utf-8", "replace")) + _PER_TOOL
@@ -210,7 +210,7 @@ def input_bound(request: Request) -> int:
 
 
 def read_parts(body: Any) -> ReplyParts:
-    """The parts of a reply; raises `Malformed` where it is not what the protocol has."""
+    """The parts of a reply; raises `Malformed` if it does not follow the protocol."""
     choices = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(choices, list) or not choices:
         raise Malformed("the reply has no choices")
@@ -236,18 +236,18 @@ def read_parts(body: Any) -> ReplyParts:
 
 
 def _member(value: Any, name: str) -> dict[str, Any]:
-    """A member of an object that is an object itself; an empty one where there is none."""
+    """A member of an object that is an object itself; empty if there is none."""
     member = value.get(name) if isinstance(value, dict) else None
     return member if isinstance(member, dict) else {}
 
 
 def total(counts: Sequence[Any]) -> int | None:
-    """The sum of counts of tokens; None where one is none."""
+    """The sum of token counts; None if one is missing."""
     return sum(counts) if all(type(count) is int and count >= 0 for count in counts) else None
 
 
 def completion_of(parts: ReplyParts, request: Request) -> Completion:
-    """What a reply comes to; raises `Malformed` where a part is not what its protocol has."""
+    """The completion from a reply; raises `Malformed` if a part does not follow its protocol."""
     if not all(isinstance(text, str) for text in parts.texts):
         raise Malformed("the content of the reply is not text")
     calls = []
@@ -268,7 +268,7 @@ def completion_of(parts: ReplyParts, request: Request) -> Completion:
     elif not text.strip() and not calls:
         reason = f"the reply is empty (finish reason {finish})"
     given, made, cached = parts.given, parts.made, parts.cached
-    # A truth value is an int to Python. No prompt is nothing; a short text may have hidden reasoning before it.
+    # In Python a truth value is an int. No prompt is empty; a short text may follow hidden reasoning.
     numbers = type(given) is int and type(made) is int
     estimated = not (numbers and 0 < given <= _MOST_TOKENS and bool(text) <= made <= _MOST_TOKENS)
     if estimated:
@@ -287,10 +287,10 @@ def completion_of(parts: ReplyParts, request: Request) -> Completion:
 
 
 def _bounds(request: Request) -> tuple[int, int]:
-    """What stands for the counts of an endpoint that gives none."""
+    """Upper bounds for an endpoint without token counts."""
     return input_bound(request), request.max_tokens
 
 
 def is_estimated(request: Request, input_tokens: int, output_tokens: int) -> bool:
-    """Whether the counts of an answer are the upper bounds that stand for those of the endpoint."""
+    """Whether an answer's counts are upper bounds in place of the endpoint's."""
     return (input_tokens, output_tokens) == _bounds(request)

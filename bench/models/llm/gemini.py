@@ -14,7 +14,7 @@ from bench.models.llm.messages import Request
 from bench.models.llm.settings import EndpointSettings, provider_settings
 from bench.models.llm.transport import Malformed
 
-#: What a part says of itself, beside what is in it.
+#: Flags of a part, besides its content.
 _ABOUT = {"thought", "thoughtSignature", "partMetadata"}
 
 
@@ -34,14 +34,14 @@ class GeminiTransport(ChatTransport):
         from google import genai
 
         options = genai.types.HttpOptions(base_url=self._settings.url, httpx_client=http)
-        # Else the environment may say that it is another service of Google.
+        # Otherwise the environment may select another of Google's services.
         return genai.Client(vertexai=False, api_key=key, http_options=options)
 
     def _kinds(self) -> tuple[type[Exception], type[Exception], type[Exception]]:
         import httpx2
         from google.genai import errors
 
-        # A connection's errors are those of httpx2; for all else that the package says no to, it has Python's own.
+        # Connection errors are httpx2's; the package has its own for everything it refuses.
         return errors.APIError, httpx2.HTTPError, ValueError
 
     def _told(self, error: Any) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class GeminiTransport(ChatTransport):
         if not isinstance(candidate, dict):
             raise Malformed("the reply has no candidates")
         content = candidate.get("content")
-        # A candidate without a content has none for a reason, which it tells.
+        # A candidate without content gives the reason.
         parts = content.get("parts", []) if isinstance(content, dict) else [] if content is None else None
         if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
             raise Malformed("the content of the reply has no parts")
@@ -89,7 +89,7 @@ class GeminiTransport(ChatTransport):
             texts=[part["text"] for part in parts if "text" in part and not part.get("thought")],
             calls=[(name, json.dumps(call.get("args") or {})) for name, call in zip(names, called, strict=True)],
             given=usage.get("promptTokenCount"),
-            # Thoughts are charged as output, and not among the tokens of the candidate.
+            # Thoughts are charged as output but not counted in the candidate's tokens.
             made=total([usage.get("candidatesTokenCount") or 0, usage.get("thoughtsTokenCount") or 0]),
             cached=usage.get("cachedContentTokenCount") or 0,
             unknown=list(filter(None, unknown)),
@@ -112,7 +112,7 @@ def _payload(model: str, request: Request) -> dict[str, Any]:
         "max_output_tokens": request.max_tokens,
         "temperature": request.temperature,
         "automatic_function_calling": {"disable": True},
-        # As it was sent: this package reads into its own classes what it knows, and fails on the rest.
+        # As sent: the package would parse known fields into its own classes and fail on the rest.
         "should_return_http_response": True,
     }
     if request.top_p != 1.0:
@@ -136,7 +136,7 @@ def _payload(model: str, request: Request) -> dict[str, Any]:
 
 
 def _names(request: Request) -> dict[str, str]:
-    """Names of tools -> as they are sent: Gemini wants a letter or `_` first, and others get `_` in front."""
+    """Names of tools -> as sent: Gemini wants a letter or `_` first, so others get `_` in front."""
     taken = {tool.name for tool in request.tools}
     sent = {}
     for name in sorted(taken):

@@ -1,9 +1,9 @@
-"""The journal: each request with its reply as one JSON line, so that nothing is requested or paid twice.
+"""The journal: each request with its reply as one JSON line, so that nothing is requested or paid for twice.
 
-A line is on the disk before its reply is used, and ends with a checksum over what is before it. What a killed
-process left at the end is no whole line: it is not read, and the next writer cuts it off. A line in the middle that
-fails its checksum is damage, and is reported. Two processes may share a journal: lines are appended under a lock, each
-sees what the other has appended, and for a request that both have asked the first answer stays the answer.
+A line is on disk before its reply is used, and ends with a checksum. An incomplete line at the end, left by a killed
+process, is ignored, and the next writer cuts it off. A line in the middle that fails its checksum is damage and is
+reported. Two processes may share a journal: lines are appended under a lock, each process reads what the other has
+appended, and for a request that both have sent the first answer counts. Clients call it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bench.models.llm.messages import ToolCall
 Kind = Literal["reply", "refusal", "gave-up", "lost", "embeddings"]
 Count = Annotated[int, Field(ge=0)]
 
-#: Prompts and replies are for the user alone.
+#: Prompts and replies are readable by the user only.
 _MODE = 0o600
 _CHECK = 16  # hexadecimal digits of the checksum
 _TAIL = len(',"check":""}') + _CHECK
@@ -53,9 +53,9 @@ class JournalCall(BaseModel):
 
 
 class JournalRequest(Sparing):
-    """A recorded request. `repeat` is that of the run that asked, and left out if it is the first.
+    """A recorded request. `repeat` is the number of the run's repeat, left out if it is the first.
 
-    `tools` are the names of the tools that could be called, `definitions` the sha256 of all that was said of them.
+    `tools` are the names of the available tools, `definitions` the sha256 of their definitions.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
@@ -77,18 +77,18 @@ class JournalLine(Sparing):
     """One line of a journal.
 
     Attributes:
-        kind: `reply`; `refusal`, a failure that asking again would not change; `gave-up`, a failure after the last
-            try, which is asked again when an endpoint can be reached; `lost`, money that a request may have cost which
-            was broken off; `embeddings`, money spent on vectors.
-        key: of the request (`request_key`); empty for what is lost and for embeddings.
-        endpoint: where it was asked; for information.
-        served: the model that the endpoint says has answered.
+        kind: `reply`; `refusal`, a failure that would recur; `gave-up`, a failure after the last try, which is
+            repeated when an endpoint is available; `lost`, possible cost of an interrupted request; `embeddings`, money
+            spent on vectors.
+        key: of the request (`request_key`); empty for `lost` and `embeddings`.
+        endpoint: the endpoint, for information.
+        served: the model that answered, according to the endpoint.
         text: the reply, or the reason of a failure.
-        calls: the tools that the reply calls.
-        cached_tokens: input tokens that the endpoint had read before.
-        seconds: how long the reply took.
-        estimated: the endpoint counted no tokens, or absurdly; the figures are upper bounds.
-        cost: what it may have cost with all its tries; null where no prices were set.
+        calls: the called tools.
+        cached_tokens: input tokens that the endpoint read from a cache.
+        seconds: duration of the reply.
+        estimated: the endpoint counted no tokens, or implausibly; the figures are upper bounds.
+        cost: possible cost of all tries; null if no prices were set.
         made: when, in UTC.
         check: the first digits of the sha256 of the line up to here.
     """
@@ -117,7 +117,7 @@ class JournalLine(Sparing):
 
 
 class JournalAnswer(NamedTuple):
-    """What is kept of a line in memory: not the request, of which the key is enough."""
+    """A line in memory: without the request, whose key is enough."""
 
     kind: Kind
     text: str
@@ -134,13 +134,13 @@ class Journal:
     """The answers of one file; safe for several threads and processes.
 
     Raises (all methods):
-        DataError: a line that is not the last is damaged, or of another version.
+        DataError: a line other than the last is damaged, or of another version.
         StorageError: the file cannot be read or written.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        #: Money that calls under way may cost. It lives here since all that use the file share one limit.
+        #: Money reserved by calls in flight. It is here because all users of the file share one limit.
         self.budget = SpendingBudget(lambda: self.paid)
         self._thread = threading.RLock()
         self._forget()
@@ -154,13 +154,13 @@ class Journal:
         self._lines = 0
 
     def find(self, key: str) -> JournalAnswer | None:
-        """The answer to a request, if it was ever answered."""
+        """The answer to a request, if there is one."""
         with self._thread:
             self._refresh()
             return self._answers.get(key)
 
     def endpoints(self, model: str) -> list[str]:
-        """Where the chat answers of a model come from, sorted; empty when there are none."""
+        """The endpoints of a model's chat answers, sorted; empty if there are none."""
         with self._thread:
             self._refresh()
             return sorted(self._endpoints.get(model, ()))
@@ -173,10 +173,10 @@ class Journal:
             return self._paid
 
     def append(self, line: JournalLine) -> JournalAnswer:
-        """Put a line on the disk.
+        """Write a line to disk.
 
         Returns:
-            The answer that counts: the line's, or that of another process that was first.
+            The answer that counts: this line's, or that of another process that was first.
         """
         with self._thread, lock(self.path.with_name(self.path.name + ".lock"), "writing the journal"):
             with storage_errors(str(self.path)):
@@ -199,12 +199,12 @@ class Journal:
                     left = left[os.write(handle, left) :]
                 os.fsync(handle)
             except OSError:
-                # A full disk may have taken a part of it.
+                # A full disk may have stored part of it.
                 os.ftruncate(handle, end)
                 raise
 
     def _mend(self, handle: int) -> None:
-        """Cut off what a killed process left behind the last whole line; we hold the lock, so nothing is writing it."""
+        """Cut off what a killed process left behind the last complete line; we hold the lock, so nothing writes it."""
         with storage_errors(str(self.path)):
             size = os.lseek(handle, 0, os.SEEK_END)
             tail = b""
@@ -219,14 +219,14 @@ class Journal:
                 os.ftruncate(handle, size - len(torn))
 
     def _refresh(self) -> None:
-        """Read what has been appended since the last time; all of it if the file is another."""
+        """Read what was appended since the last time; everything if the file is another one."""
         try:
             status = os.stat(self.path)
             file = (status.st_dev, status.st_ino)
             if file != self._file or status.st_size < self._end:
                 self._forget()
                 self._file = file
-                # Of an earlier version, or copied; on a disk that cannot be written it stays as it is.
+                # Of an earlier version, or copied; on a read-only disk it is unchanged.
                 with suppress(OSError):
                     os.chmod(self.path, _MODE)
             if status.st_size > self._end:
@@ -245,7 +245,7 @@ class Journal:
                 whole = raw.endswith(b"\n")
                 line = _read(raw.rstrip(b"\r\n")) if raw.strip() else None
                 if line is None and not whole:
-                    # Torn, or being written just now.
+                    # Incomplete, or being written just now.
                     return
                 if line is None and raw.strip():
                     raise DataError(
@@ -268,7 +268,7 @@ class Journal:
 
 
 def journal_at(path: Path) -> Journal:
-    """The journal of a file, read once in a process however many models use it."""
+    """The journal of a file, read once per process however many models use it."""
     return _OPEN.setdefault(path.absolute(), Journal(path))
 
 
@@ -284,13 +284,13 @@ def _answer(line: JournalLine) -> JournalAnswer:
 
 
 def _line_bytes(line: JournalLine) -> bytes:
-    """The bytes of a line: JSON whose last field is the checksum of all before it."""
+    """The bytes of a line: JSON whose last field is the checksum of everything before it."""
     body = line.model_dump_json(exclude={"check"}).encode()[:-1]
     return body + b',"check":"' + _checksum(body) + b'"}\n'
 
 
 def _read(raw: bytes) -> JournalLine | None:
-    """The line of these bytes (without their line end); None where they are not whole."""
+    """The line in these bytes (without newline); None if they are incomplete."""
     if raw[-_TAIL:] != b',"check":"' + _checksum(raw[:-_TAIL]) + b'"}':
         return None
     try:

@@ -1,12 +1,12 @@
-"""A language model in a GGUF file on this machine: its name, and the server of llama.cpp that answers for it.
+"""A language model in a GGUF file on this machine: its name, and the llama.cpp server that runs it.
 
-`local:FILE.gguf` is named by the name of the file and the sha256 of its content, wherever it lies:
-`local:FILE.gguf@sha256:DIGITS`. That name is what specs, journals and results hold, and is itself a way to name the
-model: the digits pin the content, and the file is found where it was last used. GGUF is the format of llama.cpp
+`local:FILE.gguf` is named by the file's name and the sha256 of its content, wherever it is:
+`local:FILE.gguf@sha256:DIGITS`. Specs, journals and results contain this name, which also specifies the model: the
+digits pin the content, and the file is found where it was last used. GGUF is the format of llama.cpp
 (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md).
 
-The server is a process of its own (this module, run as a program), because llama.cpp ends its process where it finds a
-file or a prompt impossible. It listens on loopback, wants a key made for it, and ends with the process that started it.
+The server is a separate process (this module, run as a program), because llama.cpp exits if it cannot handle a file or
+a prompt. It listens on loopback, requires a generated key, and ends with the process that started it.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from bench.models.llm.settings import EndpointSettings, chat_settings
 
 _NAMED = re.compile(r"local:(?P<file>.+\.gguf)(@sha256:(?P<pin>[0-9a-f]+))?", re.IGNORECASE | re.DOTALL)
 _PART = re.compile(r"-\d{5}-of-\d{5}\.gguf$", re.IGNORECASE)
-#: Hexadecimal digits of the sha256 in a name, and the fewest of a pin.
+#: Hexadecimal digits of the sha256 in a name, and their minimum in a pin.
 _DIGITS = 12
-#: Tokens of prompts and replies that are under way at once; less if the model was made for less.
+#: Tokens of prompts and replies in flight; fewer if the model supports fewer.
 _CONTEXT = 16384
-#: Seconds for one reply: a small computer that shares its cores may take minutes for a long prompt.
+#: Seconds for one reply: a small computer with shared cores may take minutes for a long prompt.
 _TIMEOUT = 3600.0
 _READY = "listening at "
 
@@ -49,12 +49,12 @@ def is_file_model(name: str) -> bool:
 
 
 def name_by_content(name: str) -> str:
-    """The name of a model by its content, if it is in a GGUF file; any other name as it is.
+    """The name of a model by its content, if it is in a GGUF file; any other name unchanged.
 
-    The file may be absent if its sha256 is pinned: the journal may have all replies.
+    The file may be missing if its sha256 is pinned: the journal may have all replies.
 
     Raises:
-        UsageError: there is no such file, or it is no GGUF file, is one part of several, or has another sha256.
+        UsageError: the file does not exist, is not GGUF, is one of several parts, or has another sha256.
     """
     named = _NAMED.fullmatch(name)
     if named is None:
@@ -82,22 +82,22 @@ def _checked_sha256(path: Path, pin: str) -> str:
     with path.open("rb") as file:
         magic = file.read(4)
     if magic != b"GGUF":
-        raise UsageError(f"{path} is no GGUF file (it begins with {magic!r}); name a model that llama.cpp can read.")
+        raise UsageError(f"{path} is not a GGUF file (it begins with {magic!r}); name a model that llama.cpp can read.")
     if _PART.search(path.name):
         raise UsageError(f"{path} is one part of a model; join the parts with `llama-gguf-split --merge`.")
     digest = remembered_sha256(path)
     if not digest.startswith(pin):
-        raise UsageError(f"{path} has the sha256 {digest}, and not {pin}; fetch the file again, or correct the pin.")
+        raise UsageError(f"{path} has the sha256 {digest}, not {pin}; fetch the file again, or correct the pin.")
     return digest
 
 
 def _note(digits: str) -> Path:
-    """Where it is noted in which file a model was last found."""
+    """The record of the file in which a model was last found."""
     return cache_folder() / "gguf" / digits
 
 
 def _find_file(name: str) -> tuple[Path, str] | None:
-    """File and sha256 of a model that is named by its content; None if it is not here any more."""
+    """File and sha256 of a model named by its content; None if it is no longer here."""
     digits = name[-_DIGITS:]
     note = _note(digits)
     path = Path(json.loads(note.read_text("utf-8"))) if note.is_file() else None
@@ -106,9 +106,9 @@ def _find_file(name: str) -> tuple[Path, str] | None:
 
 
 def file_settings(name: str) -> EndpointSettings:
-    """Settings for a model that is named by its content; `named` says whether its file is here.
+    """Settings for a model named by its content; `named` says whether its file is here.
 
-    Not the address, which is another each time, but the whole sha256 is recorded as the endpoint.
+    The endpoint is recorded as the whole sha256, because the address changes each time.
     """
     settings, found = chat_settings(), _find_file(name)
     return replace(
@@ -118,14 +118,14 @@ def file_settings(name: str) -> EndpointSettings:
         named=found is not None,
         price=None,
         limit=None,
-        # Sums of replies that are made together differ in last bits from those of one made alone, and so do words.
+        # Replies made together differ in the last bits of sums from those made alone, and so in words.
         concurrency=settings.concurrency if os.environ.get("BENCH_LLM_CONCURRENCY", "").strip() else 1,
         timeout=settings.timeout if os.environ.get("BENCH_LLM_TIMEOUT", "").strip() else _TIMEOUT,
     )
 
 
 class FileTransport(ChatTransport):
-    """Calls the server of a file, which starts with the first of them; one in a process, however many use it."""
+    """Calls the server of a file, which starts with the first call; one per process, however many use it."""
 
     def __init__(self, name: str, settings: EndpointSettings) -> None:
         super().__init__(settings)
@@ -133,10 +133,10 @@ class FileTransport(ChatTransport):
         self._server: _Server | None = None
 
     def start(self) -> None:
-        """Start the server, if it is not there.
+        """Start the server, if it is not running.
 
         Raises:
-            UnavailableError: a package is not installed, the file is not here, llama.cpp cannot load it, or its
+            UnavailableError: a package is not installed, the file is missing, llama.cpp cannot load it, or its
                 process has ended.
         """
         require("openai", "xllamacpp", what=f"the language model {self._name}")
@@ -160,14 +160,14 @@ class _Server:
     """A process in which llama.cpp serves a file.
 
     Attributes:
-        url, key: what its clients need.
+        url, key: for its clients.
     """
 
     def __init__(self, path: Path, slots: int) -> None:
         self._path = path
         self.key = secrets.token_hex()
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
-        # A session of its own: Ctrl-C is for us, and it ends when its input does.
+        # In its own session: Ctrl-C is for the parent, and the server ends when its input does.
         self._process = subprocess.Popen(
             # Named by the function, so that its code and its package count as the method's.
             [sys.executable, "-m", _serve.__module__, str(path.absolute()), str(slots)],
@@ -200,10 +200,10 @@ class _Server:
             )
 
     def _reason(self) -> str:
-        """What llama.cpp says of the trouble, in a line."""
+        """llama.cpp's description of the problem, on one line."""
         self._said.seek(0)
         lines = self._said.read().decode(errors="replace").strip().splitlines()
-        # Python warns that a module of a package is run; that is no reason.
+        # Python warns that a module of a package is run; that is not the reason.
         lines = [line for line in lines if "RuntimeWarning: " not in line] or ["it does not say why"]
         told = [line for line in lines if "error loading model: " in line] or lines[-1:]
         return one_line(told[0].rpartition("error loading model: ")[2].strip(" ."), 300)
@@ -222,25 +222,25 @@ _SERVERS: dict[str, _Server] = {}
 
 
 def _serve(path: str, slots: int) -> None:
-    """Serve a file until the input ends; its first line is the key that clients must have."""
+    """Serve a file until the input ends; its first line is the key for clients."""
     import xllamacpp
 
     asked = xllamacpp.CommonParams()
     asked.model.path, asked.model_alias = path, {Path(path).name}
     asked.hostnames, asked.port, asked.api_keys = ["127.0.0.1"], 0, [sys.stdin.readline().strip()]
     asked.n_ctx, asked.n_parallel, asked.kv_unified = _CONTEXT, slots, True
-    # As other libraries of numbers understand it; left to llama.cpp, all cores.
+    # As other numeric libraries understand it; by default llama.cpp takes all cores.
     threads = os.environ.get("OMP_NUM_THREADS", "")
     if threads.isdecimal():
         asked.cpuparams.n_threads = asked.cpuparams_batch.n_threads = int(threads)
     asked.use_jinja = True
-    # No pages for people, no fitting to the memory of a GPU, no gigabytes of old prompts; of the log, errors.
+    # No web pages, no fitting to GPU memory, no gigabytes of old prompts; log errors only.
     asked.ui = asked.endpoint_slots = asked.fit_params = False
     asked.cache_ram_mib, asked.verbosity = 0, 1
     server = xllamacpp.Server(asked)
     print(f"{_READY}{server.listening_address}", flush=True)  # noqa: T201 - for the process that started it
     sys.stdin.read()
-    os._exit(0)  # without waiting for a reply under way
+    os._exit(0)  # without waiting for a reply in flight
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Requests, replies and failures of language models."""
+"""Requests, replies and failures of language models. Methods and clients exchange them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.show.numbers import money
 
 Role = Literal["system", "user", "assistant"]
 
-#: Part of every key: a change of what a key is made of must not find old answers.
+#: Part of every key: if the content of keys changes, old answers must not match.
 _KEY_VERSION = 1
 
 
@@ -40,7 +40,7 @@ class ToolDefinition:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call that a model asks for; neither the name nor the arguments (JSON, as a rule) are checked."""
+    """A tool call in a reply; neither the name nor the arguments (usually JSON) are checked."""
 
     name: str
     arguments: str
@@ -52,10 +52,10 @@ class Request:
 
     Attributes:
         messages: the conversation, oldest message first.
-        temperature, top_p, max_tokens: as the chat-completions protocol has them.
-        sample: which draw of the same prompt this is. It is not sent; it lets one prompt have several replies.
-        tools: what the model may call, in the provider's own form.
-        reply_schema: a JSON Schema, as JSON, that the text of the reply has to follow; empty for none.
+        temperature, top_p, max_tokens: as in the chat-completions protocol.
+        sample: number of the draw for the same prompt. It is not sent; it lets one prompt have several replies.
+        tools: the tools that the model may call.
+        reply_schema: a JSON Schema, as JSON, for the text of the reply; empty for none.
     """
 
     messages: tuple[Message, ...]
@@ -73,13 +73,13 @@ class Reply:
 
     Attributes:
         text: the content of the reply; blank only beside calls.
-        input_tokens, output_tokens: as the endpoint counted them; upper bounds where its count is missing or absurd.
+        input_tokens, output_tokens: as counted by the endpoint; upper bounds if its count is missing or implausible.
         finish: why the model stopped: `stop`, or `length` for a reply cut short at `max_tokens`.
-        from_journal: True when no call was made for it.
-        calls: the tools that it calls, in its order.
-        cached_tokens: how many of the input tokens the endpoint had read before, by its own count.
-        seconds: from sending the request that was answered to the end of the reply; None in journals that lack it.
-        estimated: the endpoint counted no tokens, or absurdly; the counts are upper bounds.
+        from_journal: True if no call was made for it.
+        calls: the called tools, in order.
+        cached_tokens: input tokens that the endpoint read from a cache, by its own count.
+        seconds: time from sending the answered request to the end of the reply; None in journals without it.
+        estimated: the endpoint counted no tokens, or implausibly; the counts are upper bounds.
     """
 
     text: str
@@ -88,7 +88,7 @@ class Reply:
     finish: str
     from_journal: bool
     calls: tuple[ToolCall, ...] = ()
-    # How it was served is no part of what was said: two replies may be equal without it.
+    # Serving details are not part of the reply: two replies may be equal without them.
     cached_tokens: int = field(default=0, compare=False)
     seconds: float | None = field(default=None, compare=False)
     estimated: bool = field(default=False, compare=False)
@@ -101,7 +101,7 @@ class Failure:
     Attributes:
         reason: why, in words.
         filtered: the model refused, or a content filter withheld or cut the reply.
-        input_tokens, output_tokens, cached_tokens, estimated: what it took all the same, as of `Reply`; 0 if unknown.
+        input_tokens, output_tokens, cached_tokens, estimated: its usage, as in `Reply`; 0 if unknown.
     """
 
     reason: str
@@ -114,15 +114,15 @@ class Failure:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a `LanguageModel` was asked; a request counts once, however often it is made.
+    """Usage of a `LanguageModel`; a repeated request counts once.
 
     Attributes:
         calls: requests put to the endpoint.
         from_journal: requests answered from the journal.
         failures: requests without a reply, of both kinds.
-        input_tokens, output_tokens: of all the replies, those from the journal too.
-        cost: of these tokens at today's prices; None without prices.
-        estimated: requests whose tokens are upper bounds, since the endpoint did not count them.
+        input_tokens, output_tokens: of all replies, including those from the journal.
+        cost: of these tokens at current prices; None without prices.
+        estimated: requests whose tokens are upper bounds, because the endpoint did not count them.
     """
 
     calls: int
@@ -139,19 +139,19 @@ class Usage:
         return f"{self.calls} calls, {self.from_journal} replies from the journal{paid}{about}"
 
     def to_dict(self) -> dict[str, Any]:
-        """What was paid for, for JSON."""
+        """The paid usage, for JSON."""
         return {name: getattr(self, name) for name in ("calls", "from_journal", "cost", "estimated")}
 
 
 def clean_text(text: str) -> str:
-    """The text as UTF-8 can hold it: halves of surrogate pairs are joined, or replaced where the other is missing."""
+    """The text as valid UTF-8: surrogate pairs are joined, and unpaired ones replaced."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def describe_request(request: Request) -> dict[str, Any]:
     """The request as the journal records it: every text is valid Unicode.
 
-    Of tools it has the names and the sha256 of their definitions, which may be longer than all else together.
+    Of tools it has the names and the sha256 of their definitions, which may be longer than everything else.
     """
     described: dict[str, Any] = {
         "messages": [{"role": message.role, "content": clean_text(message.content)} for message in request.messages],
@@ -171,10 +171,10 @@ def describe_request(request: Request) -> dict[str, Any]:
 
 
 def request_key(model: str, request: Request, repeat: int = 1) -> str:
-    """sha256 of all that makes a request what it is: model, messages, settings, sample, and the repeat of the run.
+    """sha256 of everything that identifies a request: model, messages, settings, sample, and the run's repeat.
 
-    Not the endpoint: a journal answers on a machine that has none, and a local server may change its port. Nor the
-    first repeat: what a run without repeats was answered answers it, too.
+    The endpoint does not count: a journal answers on a machine without one, and a local server may change its port. The
+    first repeat does not count either: answers of a run without repeats serve it too.
     """
     content = {"version": _KEY_VERSION, "model": model, **describe_request(request)}
     if repeat > 1:

@@ -1,6 +1,6 @@
-"""Strict parsers of language-model replies: JSON values, and lists of lines.
+"""Strict parsers of language-model replies: JSON values, and lists of lines. Methods call them.
 
-A reader gives what is plainly there, or None; it never guesses. A method that gets None takes its fallback, counts it,
+A parser returns what is clearly there, or None; it never guesses. A method that gets None uses its fallback, counts it,
 and reports the count.
 """
 
@@ -11,9 +11,9 @@ import math
 import re
 from typing import Any, NoReturn
 
-_LONGEST = 200_000  # characters; no prompt of ours asks for so many
+_LONGEST = 200_000  # maximum characters; no prompt asks for so many
 
-#: Thoughts that some models print first; those of a reply cut short have no end.
+#: Thoughts that some models print first; in a truncated reply they have no end.
 _THOUGHT = re.compile(r"\s*<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _FENCE = re.compile(r"\s*(```+|~~~+)[^`]*")
 
@@ -23,7 +23,8 @@ _FENCE = re.compile(r"\s*(```+|~~~+)[^`]*")
 def json_object(text: str) -> dict[str, Any] | None:
     """The one JSON object of a reply, with or without a fence, a preamble and an afterword.
 
-    None where there is no whole one, or several that differ, or one with a key twice, NaN, or a number that overflows.
+    None if there is no complete one, if several differ, or if it repeats a key, or contains NaN or an overflowing
+    number.
     """
     values = _values(text, dict)
     return values[0] if len(values) == 1 else None
@@ -36,13 +37,13 @@ def json_array(text: str) -> list[Any] | None:
 
 
 def _values(text: str, kind: type) -> list[Any]:
-    """The different JSON values of a kind that are in a text and not in another value; none if any is broken."""
+    """The distinct JSON values of a kind in a text that are not inside another value; empty if any is broken."""
     if len(text) > _LONGEST:
         return []
     text = _answer(text)
     values: dict[str, Any] = {}
     try:
-        # Inside fences if there are any: what is around them talks about it.
+        # Inside fences if there are any: the text around them is talk.
         for part in _fenced_blocks(text) or [text]:
             values |= {
                 json.dumps(value, sort_keys=True): value for value in _decode_values(part) if isinstance(value, kind)
@@ -53,15 +54,15 @@ def _values(text: str, kind: type) -> list[Any]:
 
 
 def _decode_values(text: str) -> list[Any]:
-    """Every JSON value in a text; raises `ValueError` at one that is cut short or out of form.
+    """Every JSON value in a text; raises `ValueError` at a truncated or malformed one.
 
-    What is inside a broken value is not looked at: a part of an answer is not the answer.
+    The inside of a broken value is not searched: part of an answer is not the answer.
     """
     values = []
     at = 0
     while match := _BEGIN.search(text, at):
         value, at = _DECODER.raw_decode(text, match.start())
-        # Half of a surrogate pair is no text.
+        # An unpaired surrogate is not text.
         json.dumps(value, ensure_ascii=False).encode()
         values.append(value)
     return values
@@ -85,21 +86,21 @@ def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-#: Where JSON begins, well-formed or not. Other brackets (`[as asked]`, `{placeholder}`) are part of the talk.
+#: The beginning of JSON, well-formed or not. Other brackets (`[as asked]`, `{placeholder}`) are ordinary text.
 _BEGIN = re.compile(r"\{\s*(?:[\"'“}/]|\w+\s*:)" r"|\[\s*(?:[\"'“{\[\]\-\d/]|(?:true|false|null)\b)")
 _DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_float=_finite, parse_constant=_no_number)
 
 
 def parse_json(text: str) -> Any:
-    """The value of a text that is JSON and nothing else; raises `ValueError` as `json_object` gives None."""
+    """The value of a text that is only JSON; raises `ValueError` where `json_object` returns None."""
     return _DECODER.decode(text)
 
 
 # Lines --------------------------------------------------------------------------------------------------------------
 
 _LABEL = r"(?:query|question|description|tool|api|item|option|intent|request|step|line|task)"
-#: A line that is marked as an item: `1.`, `1)`, `(1)`, `1:`, `#1`, `Query 1:`, `a)`, or a bullet. A number that belongs
-#: to the text (`3 hotels`, `5-star`, `3.5 miles`) is none.
+#: A line marked as an item: `1.`, `1)`, `(1)`, `1:`, `#1`, `Query 1:`, `a)`, or a bullet. A number that belongs to the
+#: text (`3 hotels`, `5-star`, `3.5 miles`) does not count.
 _NUMBER = re.compile(
     rf"(?:{_LABEL}\s*)?#?\(?\d{{1,3}}(?:[.:]\)?(?=\s|\*\*|$)|\)[.:]?|[、．]|\s+[-–—](?=\s))\s*"
     rf"|{_LABEL}\s*:\s+"
@@ -124,18 +125,18 @@ _QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "„": "�
 
 
 def text_lines(text: str, most: int) -> list[str]:
-    """The items of a reply that was asked for one on each line, without numbers, bullets, quotes and talk around them.
+    """The items of a reply with one per line, without numbers, bullets, quotes and surrounding talk.
 
-    If any line is marked as an item (numbered, or with a bullet), the marked ones are the items. Otherwise every line
-    is one, save openers such as `Sure, here are …` and closers such as `Let me know …`. A JSON list of texts is taken
-    for what it is.
+    If any line is marked as an item (numbered, or with a bullet), the marked lines are the items. Otherwise every line
+    is one, except openers such as `Sure, here are …` and closers such as `Let me know …`. A JSON list of texts is read
+    as such.
 
     Args:
         text: the reply.
-        most: how many items to give at most; more are cut off.
+        most: maximum items to return.
 
     Returns:
-        Items in their order, none blank; empty where the reply has none.
+        Items in order, none blank; empty if the reply has none.
     """
     text = _answer(text[:_LONGEST])
     lines = _list_of_texts(text)
@@ -148,7 +149,7 @@ def text_lines(text: str, most: int) -> list[str]:
 
 
 def _list_of_texts(text: str) -> list[str] | None:
-    """The texts of a reply that is a JSON list of them, or an object with such a list alone."""
+    """The texts of a reply that is a JSON list of them, or an object with only such a list."""
     if not "".join(_fenced_blocks(text) or [text]).lstrip().startswith(("[", "{")):
         return None
     value = json_array(text)
@@ -171,7 +172,7 @@ def _items(lines: list[str]) -> list[str]:
 
 
 def _strip_mark(line: str) -> str | None:
-    """The text of a line behind its number or bullet; None where it has none."""
+    """The text of a line after its number or bullet; None if it has none."""
     plain = line.removeprefix("**").removeprefix("__") if line[:3] not in {"** ", "__ "} else line
     match = _NUMBER.match(plain) or _BULLET.match(plain)
     if match is None:
@@ -182,7 +183,7 @@ def _strip_mark(line: str) -> str | None:
 
 
 def _bare(line: str) -> str:
-    """An item without marks and quotes; they may be nested: `- 1. "text",`."""
+    """An item without markup and quotes, which may be nested: `- 1. "text",`."""
     while True:
         item = line.strip()
         inner = _strip_mark(item)
@@ -200,7 +201,7 @@ def _bare(line: str) -> str:
 
 
 def _answer(text: str) -> str:
-    """The reply without the thoughts before it."""
+    """The reply without the thoughts in front."""
     text = text.removeprefix("\ufeff")
     thought = _THOUGHT.match(text)
     return text[thought.end() if thought else 0 :].strip()
@@ -211,7 +212,7 @@ def _fenced_blocks(text: str) -> list[str]:
     blocks: list[str] = []
     inside: list[str] = []
     fence = ""
-    # Not `splitlines`: JSON texts may hold what Unicode takes for a line end.
+    # Not `splitlines`: JSON texts may contain what Unicode considers a line end.
     for line in text.split("\n"):
         match = _FENCE.fullmatch(line)
         if not fence and match:

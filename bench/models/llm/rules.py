@@ -1,4 +1,4 @@
-"""The choice `llm=rules`: methods that ask a language model take rules in its place, and say so on every row."""
+"""The setting `llm=rules`: methods use rules in place of a language model, and say so on every row."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from bench.base.progress import Progress
     from bench.models.llm.client import LanguageModel
 
-#: The value of the parameter `llm` that stands for rules.
+#: The value of the parameter `llm` that selects rules.
 RULES = "rules"
-#: What every table says on the row of a method that uses them.
+#: The mark on the row of a method that uses them.
 RULES_MARK = {"rules": "uses rules instead of a language model (llm=rules)"}
 
 
 def language_model(name: str, progress: Progress) -> LanguageModel:
-    """The model of that name; its client is imported only where one is asked."""
+    """The model with that name; its client is only imported if needed."""
     from bench.models.llm.client import LanguageModel
 
     return LanguageModel(name, progress=progress)

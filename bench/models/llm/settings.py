@@ -1,4 +1,4 @@
-"""Endpoint settings from environment variables."""
+"""Endpoint settings from environment variables. Clients read them."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from bench.base.secrets import keep
 
 N = TypeVar("N", int, float)
 
-#: Where OpenAI's own service is; taken where no URL is named.
+#: OpenAI's own service; the default if no URL is set.
 OPENAI_URL = "https://api.openai.com/v1"
 
-#: Why no endpoint is asked.
+#: Why no endpoint is called.
 OFFLINE = "bench is offline (--offline or BENCH_OFFLINE)"
 
 _OPENAI_KEY = "OPENAI_API_KEY"
-_PER = 1_000_000  # prices are for a million tokens
+_PER = 1_000_000  # prices are per million tokens
 
 
 @dataclass(frozen=True)
 class Price:
-    """Money for a token, in any currency: limits and costs are in the same.
+    """Price of a token, in any currency; limits and costs are in the same.
 
     Attributes:
-        input, output: for a token of each kind.
-        cached: for a token of the input that is read from a cache; None where it is not known, and counts as any other.
-        written: for a token of the input that is written to a cache; None as well.
+        input, output: per token of each kind.
+        cached: per input token read from a cache; None if unknown, then it counts as any other.
+        written: per input token written to a cache; None likewise.
     """
 
     input: float
@@ -43,7 +43,7 @@ class Price:
     written: float | None = None
 
     def of(self, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float:
-        """The price of a call; cached tokens are among those of the input."""
+        """The price of a call; cached tokens are part of the input."""
         if self.cached is None:
             return self.input * input_tokens + self.output * output_tokens
         plain = self.input * (input_tokens - cached_tokens)
@@ -52,18 +52,18 @@ class Price:
 
 @dataclass(frozen=True)
 class EndpointSettings:
-    """One endpoint, and how it is to be used.
+    """An endpoint, and how to use it.
 
     Attributes:
-        url: where it is, without a slash at its end.
-        key: the secret it wants; empty for none. Never printed, never recorded.
+        url: its address, without a trailing slash.
+        key: its secret; empty for none. Never printed, never recorded.
         url_name, key_name: the environment variables to correct if it refuses.
-        named: whether the user named the endpoint, by a URL or by OpenAI's own key.
+        named: whether the user set the endpoint, by a URL or by OpenAI's own key.
         journal: the file of requests and replies.
-        price: None where the user gave none.
-        limit: the most that the journal may record as paid; None for no limit.
-        concurrency: calls that may be under way at once.
-        timeout: seconds for one call from its beginning to the end of the reply.
+        price: None if the user set none.
+        limit: maximum cost recorded in the journal; None for no limit.
+        concurrency: maximum calls in flight.
+        timeout: seconds for one call, to the end of the reply.
     """
 
     url: str
@@ -82,7 +82,7 @@ def chat_settings() -> EndpointSettings:
     """Settings of the endpoint for chat completions.
 
     Raises:
-        UsageError: a variable of the environment holds what it cannot mean.
+        UsageError: an environment variable has an invalid value.
     """
     urls, keys = ("BENCH_LLM_URL", "OPENAI_BASE_URL"), ("BENCH_LLM_KEY", _OPENAI_KEY)
     return _settings(urls, keys, "BENCH_LLM_PRICE", _chat_price)
@@ -93,7 +93,7 @@ def provider_settings(url_name: str, url: str, key_name: str) -> EndpointSetting
 
     Args:
         url_name, key_name: the variables that its package reads.
-        url: where the API is if `url_name` does not say.
+        url: the API's address if `url_name` is not set.
     """
     return _settings((url_name,), (key_name,), "BENCH_LLM_PRICE", _chat_price, own=(url, key_name))
 
@@ -114,7 +114,7 @@ def _settings(
 ) -> EndpointSettings:
     own_url, own_key = own
     url_name, url = next(((name, os.environ[name]) for name in url_names if os.environ.get(name)), ("", own_url))
-    # Set and empty means no key: an endpoint of one's own need not get the key of OpenAI's.
+    # Set but empty means no key: a user's own endpoint need not receive the OpenAI key.
     key_name = next((name for name in key_names if name in os.environ), own_key)
     key = os.environ.get(key_name, "").strip()
     if not all("!" <= sign <= "~" for sign in key):
@@ -155,7 +155,7 @@ def _check_url(name: str, url: str) -> str:
         usable = False
     if not usable:
         raise UsageError(f"{name} is not an http or https URL; {example}.")
-    # They would be recorded with every reply, and some hold the key.
+    # They would be recorded with every reply, and some contain the key.
     if parts.username or parts.password or parts.query or parts.fragment:
         raise UsageError(
             f"{name} must not contain a user, password, query or fragment; {example}, and the key in BENCH_LLM_KEY."
@@ -172,7 +172,7 @@ def _number(name: str, kind: Callable[[str], N], expected: str, least: float = 0
     except ValueError:
         number = None
     if number is None or not math.isfinite(number) or number < least:
-        raise UsageError(f"{name} is {text!r}, and should be {expected}.")
+        raise UsageError(f"{name} is {text!r}, but must be {expected}.")
     return number
 
 

@@ -1,9 +1,8 @@
-"""Calls through the package of a provider with timeouts, retries and classified errors.
+"""Calls through a provider's package, with timeouts, retries and classified errors. Clients call it.
 
-Tried again, and then `GaveUp`: 429, 408, 409, 5xx, a time-out, a connection refused or dropped, a reply that is not as
-the protocol has it. `Refused` at once: the content is refused or longer than the model takes, so that another try would
-not help, though another request may. A `BenchError` at once: 401, 402, 403, 404, other 4xx, no credit left; no request
-would get through.
+Retried, and finally `GaveUp`: 429, 408, 409, 5xx, a time-out, a refused or dropped connection, a malformed reply.
+`Refused` at once: the content is refused or longer than the model accepts, so another try would not help, although
+another request may. A `BenchError` at once: 401, 402, 403, 404, other 4xx, no credit left; no request would succeed.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ from bench.models.llm.settings import EndpointSettings
 T = TypeVar("T")
 _Kind: TypeAlias = type[Exception]
 
-#: Tries in all; the waits between them double from the first one, each shortened at random by up to a half.
+#: Total tries; waits between them double from the first one, each shortened at random by up to a half.
 TRIES = 6
 FIRST_WAIT = 1.0
 LONGEST_WAIT = 60.0
-#: An endpoint that asks for a longer wait than this many seconds is not waited for.
+#: Maximum seconds to wait if an endpoint requests it.
 LONGEST_ASKED = 300.0
-#: Bytes of a reply; a batch of embeddings has a few.
+#: Maximum bytes of a reply; a batch of embeddings has a few MiB.
 _LARGEST_BODY = 32 << 20
 
 _REFUSALS = frozenset({"content_filter", "content_policy_violation"})
-#: What endpoints without a code for it say (OpenAI, vLLM; llama.cpp; Anthropic; Gemini).
+#: Error texts of endpoints without a code (OpenAI, vLLM; llama.cpp; Anthropic; Gemini).
 _TOO_LONG = re.compile("context (length|size)|prompt is too long|input token count", re.IGNORECASE)
 _WRONG_KEY = "invalid_api_key"
-#: Parameters that can be said otherwise, or left out.
+#: Parameters that can be replaced or left out.
 _CAN_DO_WITHOUT = frozenset({"max_tokens", "temperature"})
 _AGAIN = frozenset({408, 409, 425, 429})
 
@@ -53,7 +52,7 @@ class Refused(Exception):
 
 
 class Unsupported(Exception):
-    """The endpoint does not take a parameter that it can be asked without; the text is what it says.
+    """The endpoint does not accept a parameter that can be left out; the text is its message.
 
     Attributes:
         name: the parameter, `max_tokens` or `temperature`.
@@ -65,15 +64,15 @@ class Unsupported(Exception):
 
 
 class Malformed(Exception):
-    """A reply is not what the protocol has; raised by whoever reads it."""
+    """A reply does not follow the protocol; raised by its parser."""
 
 
 class _Again(Exception):
-    """This try has failed and another may not.
+    """This try has failed, but another may succeed.
 
     Attributes:
         charged: whether the endpoint may have charged for it.
-        wait: seconds that the endpoint asks for; None where it does not.
+        wait: seconds that the endpoint requests to wait; None if it does not.
     """
 
     def __init__(self, reason: str, *, charged: bool, wait: float | None = None) -> None:
@@ -83,14 +82,14 @@ class _Again(Exception):
 
 
 class Transport:
-    """One endpoint. The connection is made, and the package imported, with the first call; safe for several threads.
+    """An endpoint. The package is imported, and the connection made, with the first call; safe for several threads.
 
-    What is said here of the `openai` package, a subclass says of another.
+    This class describes the `openai` package; subclasses describe others.
     """
 
     #: The module that makes the calls.
     package: ClassVar[str] = "openai"
-    #: How its URLs end, for who has one that does not answer.
+    #: The usual ending of its URLs, for users whose URL does not answer.
     url_ends: ClassVar[str] = ": most end in /v1"
 
     def __init__(self, settings: EndpointSettings) -> None:
@@ -106,23 +105,23 @@ class Transport:
         held: Held,
         stop: threading.Event,
     ) -> T:
-        """Make one call, trying again where that may help.
+        """Make one call, and retry where that may help.
 
         Args:
-            send: begins the call on a client of the package, and gives its streamed response.
-            read: takes the reply, parsed as JSON; raises `Malformed`.
-            held: the money held for the call; lost tries are charged to it.
+            send: begins the call on a client of the package, and returns its streamed response.
+            read: parses the reply from JSON; raises `Malformed`.
+            held: the money reserved for the call; lost tries are charged to it.
             stop: ends the waiting.
 
         Returns:
-            What `read` gives.
+            The value of `read`.
 
         Raises:
-            GaveUp: the last try has failed as well.
+            GaveUp: the last try has failed too.
             Refused: the endpoint will not answer this request.
-            Unsupported: it does not take a parameter by this name.
+            Unsupported: it does not accept a parameter.
             Stopped: `stop` was set while it waited.
-            BenchError: no request would get through: wrong key, unknown model, wrong address, limit reached.
+            BenchError: no request would succeed: wrong key, unknown model, wrong address, limit reached.
         """
         for tries in range(1, TRIES + 1):
             self._wait_for(max(0.0, self._resume - time.monotonic()), stop)
@@ -136,7 +135,7 @@ class Transport:
             except (BenchError, Refused, Unsupported):
                 raise
             except BaseException:
-                # Ctrl-C, or a mistake of ours: it was sent, and may be charged for.
+                # Ctrl-C, or a bug: the request was sent, and may be charged for.
                 held.lose()
                 raise
             if trouble.charged:
@@ -151,7 +150,7 @@ class Transport:
         """Seconds until the next try."""
         if requested is None:
             return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (tries - 1)) * random.uniform(0.5, 1.0)
-        # It means all callers, so the others hold back too; they do not all come back in the same moment.
+        # This means all callers, so the others wait too, and do not all return at the same moment.
         self._resume = max(self._resume, time.monotonic() + requested)
         return requested + FIRST_WAIT * random.uniform(0.0, 0.5)
 
@@ -166,7 +165,7 @@ class Transport:
                 require(self.package, what="a call of a model's endpoint")
                 import httpx2
 
-                # The packages insist on a key; endpoints that want none do not read it.
+                # The packages require a key; endpoints that need none ignore it.
                 key = self._settings.key or "none"
                 self._connected = self._connect(
                     key, httpx2.Client(transport=_bounded_transport(self._settings.timeout))
@@ -174,19 +173,19 @@ class Transport:
             return self._connected
 
     def _connect(self, key: str, http: Any) -> Any:
-        """The package's client, which sends by an `httpx2.Client` and tries nothing again."""
+        """The package's client, which sends by an `httpx2.Client` and never retries."""
         import openai
 
         return openai.OpenAI(api_key=key, base_url=self._settings.url, http_client=http, max_retries=0)
 
     def _kinds(self) -> tuple[_Kind, _Kind, _Kind]:
-        """The package's errors: of an HTTP status, of a connection, of anything else."""
+        """The package's errors: for an HTTP status, for a connection, for anything else."""
         import openai
 
         return openai.APIStatusError, openai.APIConnectionError, openai.OpenAIError
 
     def _told(self, error: Any) -> dict[str, Any]:
-        """What the body of an error says, as OpenAI words it: `message`, `code`, `param`; and `wait`, in seconds."""
+        """The body of an error in OpenAI's terms: `message`, `code`, `param`; and `wait`, in seconds."""
         return error.body if isinstance(error.body, dict) else {}
 
     def _try(self, send: Callable[[Any], AbstractContextManager[Any]]) -> Any:
@@ -228,7 +227,7 @@ class Transport:
             raise Malformed("the reply is not JSON") from None
 
     def _of_status(self, error: Any) -> Exception:
-        """What an HTTP status means."""
+        """The meaning of an HTTP status."""
         from bench.base.http import retry_after
 
         status, url = int(error.response.status_code), self._settings.url
@@ -261,12 +260,12 @@ class Transport:
         return UsageError(f"{url} refused the request with {status} ({said}).")
 
     def _quote_endpoint(self, text: str) -> str:
-        """What an endpoint says, fit to be printed, and without the key that it may repeat."""
+        """The endpoint's message, fit for printing, without the key that it may repeat."""
         return one_line(mask(text).strip().removesuffix("."), 200)
 
 
 def _bounded_transport(seconds: float) -> Any:
-    """A transport of httpx2 that reads within bounds, whatever the status: `openai` itself reads errors in full."""
+    """A transport of httpx2 with bounded reads for any status: `openai` itself reads errors in full."""
     import httpx
     import httpx2
 
@@ -286,7 +285,7 @@ def _bounded_transport(seconds: float) -> Any:
                     most=_LARGEST_BODY,
                 )
             except (TimeoutError, TooLong, BrokenOff, httpx.HTTPError, OSError) as error:
-                # What the packages know; `_try` looks at the cause.
+                # Errors that the packages know; `_try` looks at the cause.
                 raise httpx2.TransportError(str(error)) from error
             body = mask_bytes(answered.body)
             return httpx2.Response(answered.status, headers=dict(answered.headers), content=body, request=request)

@@ -70,6 +70,7 @@ def read(value: Any) -> Catalogue:
 
 @pytest.fixture
 def pets(tmp_path: Path) -> dict[str, Tool]:
+    """The tools of the document above, by name."""
     (tmp_path / "pets.yaml").write_text(YAML)
     result = read_catalogue([Source(tmp_path / "pets.yaml")])
     assert result.remarks == ()

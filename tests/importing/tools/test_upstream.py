@@ -8,14 +8,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import pytrec_eval
+from kit.validation import count_findings
 
 import bench
 from bench.base.errors import DataError
-from bench.data.dataset import Dataset
 from bench.importing.queries import queries_of
 from bench.importing.tools.catalogue import Source, read_catalogue
 from bench.registry.catalogues import import_sources
-from bench.validation.dataset import audit
 
 GITHUB = "github/github-mcp-server/64a49f34d076b6f5917dae1424521d43c7bcae84/pkg/github/__toolsnaps__"
 LIVE = "icip-cas/LiveMCPBench/a928e57d1ee7a25579b9a7036030faffff72d15b/tools/LiveMCPTool/tools.json"
@@ -25,13 +24,10 @@ RESTBENCH = "Yifan-Song793/RestGPT/d99012860cb45323975bf5780152d7aa44f390f5"
 
 @pytest.fixture
 def upstream(mirror: Path) -> Path:
+    """The mirror of upstream's files."""
     if not all((mirror / path).exists() for path in (GITHUB, LIVE, TOUCAN, RESTBENCH)):
         pytest.skip("the mirror has no catalogues")
     return mirror
-
-
-def counts(dataset: Dataset) -> dict[str, int]:
-    return {finding.check: finding.count for finding in audit(dataset)}
 
 
 def test_the_snapshots_of_the_github_server(upstream: Path) -> None:
@@ -44,7 +40,7 @@ def test_the_snapshots_of_the_github_server(upstream: Path) -> None:
     raw = json.loads((upstream / GITHUB / "projects_write.snap").read_text("utf-8"))
     assert tool.schema() == raw["inputSchema"]
     assert data.remarks == ()
-    assert counts(data) == {
+    assert count_findings(data) == {
         "empty-description": 0,
         "duplicate-description": 0,
         "identical-tools": 0,
@@ -60,7 +56,7 @@ def test_the_servers_of_livemcpbench(upstream: Path) -> None:
     assert len({tool.parent for tool in data.tools}) == 70
     assert sum(tool.returns is not None for tool in data.tools) == 104
     assert data.remarks == ()
-    assert counts(data)["shared-name"] == 30
+    assert count_findings(data)["shared-name"] == 30
 
 
 @pytest.mark.parametrize(

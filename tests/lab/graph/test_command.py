@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.datasets import make_dataset
 
-from bench.data.card import Card
-from bench.data.dataset import Dataset
 from bench.data.edges import read_edges
 from bench.data.parquet import write_dataset
-from bench.data.tables import Edge, Query, Tables, Tool
+from bench.data.tables import Edge, Query, Tool
 from bench.registry import load_dataset
 
 Bench = Callable[..., Any]
@@ -52,16 +51,13 @@ def test_what_cannot_be_had_is_told(bench: Bench) -> None:
     bench("graph", "starter", "--graph", "discriminator", "--discriminator", "./nowhere", code=4)
 
 
-CARD = Card(id="linked", title="Linked", summary="", licence="CC0-1.0", redistribution=True, template="description")
-
-
 def test_a_discriminator_is_shown_with_what_it_learnt_from(
     bench: Bench, tiny_models: dict[str, str], tmp_path: Path
 ) -> None:
     """On twelve tools of three parents: documents of whole libraries, cut at 32 tokens, take a minute to be read."""
     tools = [Tool(f"{parent}{i}", f"{parent}{i}", "mail", "c", parent) for parent in "abc" for i in range(4)]
     edges = [Edge(f"{parent}{i}", f"{parent}{i + 1}", "result") for parent in "abc" for i in range(2)]
-    write_dataset(Dataset.build("linked", CARD, Tables(tools, [Query("q", "mail", {"a1": 1})], edges)), tmp_path / "d")
+    write_dataset(make_dataset(tools, [Query("q", "mail", {"a1": 1})], edges, id="linked"), tmp_path / "d")
     bench("data", "add", "linked", "--from", tmp_path / "d")
     settings = ("most_steps=2", "batch_size=4", "most_tokens=32", "annotated=linked", "pretraining_epochs=0")
     options = [word for setting in settings for word in ("--set", setting)]

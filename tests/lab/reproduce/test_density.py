@@ -20,6 +20,7 @@ CARD = Card(id="two", title="Two", summary="Made here.", licence="CC0-1.0", redi
 
 @pytest.fixture(scope="module")
 def density() -> ModuleType:
+    """The benchmark as a module."""
     return program("benchmarks/density.py")
 
 

@@ -31,6 +31,7 @@ KEPT = Path(__file__).resolve().parents[3] / "board" / "reproduction.json"
 
 @pytest.fixture(scope="module")
 def report() -> Reproduction:
+    """The report that is kept."""
     return read_reproduction(KEPT)
 
 

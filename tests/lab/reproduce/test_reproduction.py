@@ -39,6 +39,8 @@ def recipe(row: str, method: str, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def run(runs: RunsOf) -> Callable[..., Reproduction]:
+    """Run the reproduction on datasets of the test's own."""
+
     def run(claims: Sequence[Claim] = (), tables: Sequence[str] = ("tgr-2",)) -> Reproduction:
         return reproduce(tables, claims, runs(*metrics_of(tables, claims)), "bench reproduce tgr-2")
 

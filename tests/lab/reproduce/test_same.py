@@ -33,6 +33,7 @@ KINDS = {"retriever": "encoder", "reranker": "reranker", "classifier": "classifi
 
 @pytest.fixture
 def runs(tmp_path: Path, tiny: Dataset) -> MethodRuns:
+    """Runs of methods on a tiny dataset."""
     return MethodRuns(tmp_path, load=lambda spec: tiny, build=build_method, metrics=metrics_of([], claims()))
 
 

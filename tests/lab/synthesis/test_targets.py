@@ -8,23 +8,21 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from kit.datasets import make_dataset
 
 from bench.base.errors import UsageError
-from bench.data.card import Card
-from bench.data.dataset import Dataset
-from bench.data.tables import Edge, Tables, Tool
+from bench.data.tables import Edge, Tool
 from bench.interface import Library
 from bench.lab.synthesis.neighbours import Neighbours
 from bench.lab.synthesis.targets import Kind, Target, draw_targets
 from bench.methods.tgr.edges import Edges
 from bench.registry import build_method, load_dataset
 
-CARD = Card(id="words", title="Words", summary="", licence="CC0-1.0", redistribution=True, template="name_description")
 NO_EDGES = np.empty((0, 2), dtype=np.int32)
 
 
 def library(tools: Sequence[Tool], edges: Sequence[Edge] = ()) -> Library:
-    return Library.of(Dataset.build("words", CARD, Tables(tools, [], edges)), "name_description")
+    return Library.of(make_dataset(tools, [], edges, id="words", template="name_description"), "name_description")
 
 
 def neighbours(values: Library) -> Neighbours:

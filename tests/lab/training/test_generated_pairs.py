@@ -71,6 +71,7 @@ def answer(body: dict[str, Any]) -> str:
 
 @pytest.fixture
 def functions(tmp_path: Path) -> Path:
+    """A file of functions."""
     path = tmp_path / "code.py"
     path.write_text(CODE)
     return path

@@ -186,7 +186,7 @@ def test_by_default_a_checkpoint_is_written_when_the_one_before_cost_little(
             return super().loss(examples)
 
     monkeypatch.setattr(loop, "write_checkpoint", write)
-    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    monkeypatch.setattr("bench.lab.training.loop.time.perf_counter", lambda: now)
     run_loop(Timed(settings()), tmp_path, "same", QUIET)
     assert (len(steps), steps[0], steps[-1]) == (written, 1, 21)
 

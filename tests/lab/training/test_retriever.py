@@ -316,7 +316,7 @@ def test_a_base_that_is_no_model_is_refused_in_a_sentence(lessons: Dataset, tmp_
 @pytest.mark.parametrize("load", [transformer_folder, lambda name: check_memory(name, 0, "float32")])
 def test_a_base_that_asks_for_code_of_its_own_is_refused(tmp_path: Path, load: Callable[[str], object]) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "gpt2", "auto_map": {"AutoConfig": "own.Evil"}}')
-    with pytest.raises(UsageError, match=r"config\.json asks for code"):
+    with pytest.raises(UsageError, match=r"config\.json requests custom code"):
         load(str(tmp_path))
 
 

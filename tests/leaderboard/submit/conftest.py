@@ -125,11 +125,6 @@ def made(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Made:
     return Made(result, {name: (result.folder / name).read_bytes() for name in PARTS})
 
 
-@pytest.fixture(scope="session")
-def starter() -> Dataset:
-    return load_dataset("starter")
-
-
 @pytest.fixture
 def load(starter: Dataset) -> Callable[[str], Dataset]:
     """The registry, without reading starter for every test."""

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from bench.data.dataset import Dataset
-from bench.evaluation.scoring import unit_names
 from bench.leaderboard.submit.tables import EvaluatedQueries, per_query_faults
 from bench.registry import load_dataset
 from bench.results.store import PER_QUERY_SCHEMA
+from bench.results.units import unit_names
 
 
 @pytest.mark.parametrize(("tied", "faults"), [(0, 0), (1, 0), (2, 1)])

@@ -110,7 +110,7 @@ def test_a_choice_of_a_language_model_is_not_packed(made: Any, tmp_path: Path) -
 
     for name, data in (made.members(manifest=with_notes) | {"notes.parquet": b""}).items():
         (tmp_path / name).write_bytes(data)
-    with pytest.raises(ResultError, match="notes of what a language model chose"):
+    with pytest.raises(ResultError, match="notes of a language model's choices"):
         pack(StoredResult.read(tmp_path))
 
 

@@ -35,8 +35,8 @@ def test_a_file_that_was_changed_after_packing_is_named(made: Any, checked: Chec
     members = made.members()
     members[name] = members[name] + b" "
     sentences = reasons(checked(members))
-    assert f"{name} is not the file that was packed" in sentences
-    assert (f"{name} is not the file that was made" in sentences) == (name != "manifest.json")
+    assert f"{name} was changed after packing" in sentences
+    assert (f"{name} was changed: its sha256" in sentences) == (name != "manifest.json")
 
 
 def test_a_result_made_without_a_tokenizer_has_no_token_counts(made: Any, checked: Checked) -> None:
@@ -115,7 +115,7 @@ def test_every_reason_is_listed(made: Any, checked: Checked) -> None:
     )
     members["run.parquet"] += b"x"
     sentences = reasons(checked(members))
-    for part in ("seeds", "another method", "run.parquet is not the file", "run.parquet is not a readable"):
+    for part in ("seeds", "disagree on the method", "run.parquet was changed", "run.parquet is not a readable"):
         assert part in sentences
     members = made.members(
         metrics=put("metrics", "recall@5", "mean", value=0.99), per_query=column("ndcg@5", at(0, 0.123))
@@ -166,7 +166,7 @@ def test_a_mean_that_is_no_number_is_refused(made: Any, checked: Checked, number
         (put("files", "extra.sh", value="0" * 64), "names the file 'extra.sh'"),
         (put("result_id", value="../../../etc"), "is not twelve hexadecimal digits"),
         (put("result_id", value="0123456789ab\n"), "is not twelve hexadecimal digits"),
-        (put("result_id", value="0123456789ac"), "of another result"),
+        (put("result_id", value="0123456789ac"), "to another result"),
         (put("unknown", value=1), "schema"),
         (put("environment", "created", value="yesterday"), "not a date with a time zone"),
         (put("environment", "created", value="2026-01-01T00:00:00"), "not a date with a time zone"),
@@ -332,7 +332,7 @@ def test_what_is_said_of_the_data_must_be_so(made: Any, checked: Checked, name: 
 def test_a_template_of_somebody_s_own_is_not_run(made: Any, checked: Checked) -> None:
     endless = "{% for a in name %}{% for b in description %}{{ description * 99999 }}{% endfor %}{% endfor %}"
     sentences = reasons(checked(made.members(manifest=put("dataset", "template", value=endless))))
-    assert "its tool text is a template of its own; a submission uses one of description, name_description" in sentences
+    assert "its tool text is a custom template; a submission uses one of description, name_description" in sentences
 
 
 @pytest.mark.parametrize("depth", [0, -1, 5])

@@ -33,6 +33,7 @@ def results(made: Any, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def verdicts(load: Any) -> Callable[[Path], list[CheckedSubmission]]:
+    """The verdicts on a path."""
     return lambda path: list(check_place(path, load))
 
 
@@ -120,7 +121,7 @@ def test_a_folder_may_lack_its_run_only_where_that_is_allowed(made: Any, results
     assert verdict.outcome == "unreadable"
     (verdict,) = check_place(results, load, without_runs=True)
     assert (verdict.outcome, verdict.reasons) == ("accepted", ())
-    assert "not made again" in verdict.note
+    assert "not recomputed" in verdict.note
     (folder / "run.parquet").symlink_to("/etc/passwd")
     (verdict,) = check_place(results, load, without_runs=True)
     assert verdict.outcome == "unreadable"
@@ -270,7 +271,7 @@ def test_an_honest_result_is_accepted_with_and_without_its_run(
         (verdict,) = check_place(tmp_path, load, without_runs=True)
         assert (verdict.outcome, verdict.reasons) == ("accepted", ())
         (result.folder / name).unlink(missing_ok=True)
-    assert "not made again" in verdict.note
+    assert "not recomputed" in verdict.note
 
 
 # What is noted ------------------------------------------------------------------------------------------------------

@@ -83,12 +83,12 @@ def test_a_submission_does_not_replace_a_result_of_the_board(bench: Bench, packe
     write_result(result_folder(board, "starter", "bm25", older), forged, metrics, ours.run, ours.per_query)
     assert bench("submit", "check", packed).out.startswith("accepted")
     said = bench("submit", "check", packed, "--board", board, code=1).out
-    assert f"the board has bm25 @ starter already, as {older}, which this would replace" in said
+    assert f"the board already has bm25 @ starter, as {older}, which this would replace" in said
     # A result does not replace itself; a method that gives the same answers again may replace an older result.
     assert bench("submit", "check", packed, "--board", values).out.startswith("accepted")
     if shutil.which("bwrap"):
         said = bench("submit", "check", packed, "--board", board, "--rerun").out
-        assert f"it would replace {older} of the board, and its method gave the same answers" in said
+        assert f"it would replace {older} on the board, and a re-run of its method gave the same answers" in said
 
 
 def test_an_unreadable_submission_has_exit_code_6(bench: Bench, packed: Path) -> None:

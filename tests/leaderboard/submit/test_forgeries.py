@@ -67,9 +67,9 @@ FORGERIES: dict[str, tuple[Change, str]] = {
     "a made-up method hash": (put("method", "hash", value="1" * 64), "the method hash '111111111111'"),
     "models that the method does not have": (put("method", "revisions", value={"minilm": "2" * 64}), "the models"),
     # What the method is.
-    "a hidden oracle": (named_as("oracle"), "the method oracle is an oracle, and the manifest hides it"),
+    "a hidden oracle": (named_as("oracle"), "the method oracle is an oracle, but the manifest hides it"),
     "a method that is no oracle": (put("method", "oracle", value=True), "is not an oracle"),
-    "a language model that is not asked": (put("method", "needs_llm", value=True), "is not one that asks a language"),
+    "a language model that is not asked": (put("method", "needs_llm", value=True), "is not one that calls a language"),
     "past queries that it does not learn from": (
         put("method", "learns", value=True),
         "is not one that learns from past queries",
@@ -184,6 +184,8 @@ class _Patched:
 
 @pytest.fixture
 def submitted(tmp_path: Path, load: Any) -> Callable[..., CheckedSubmission]:
+    """An honest submission, to be forged."""
+
     def submitted(result: StoredResult, *board: StoredResult) -> CheckedSubmission:
         path = tmp_path / "handed-in.zip"
         path.write_bytes(pack(result))
@@ -239,7 +241,7 @@ def test_of_two_copies_in_a_folder_the_older_is_the_source(made: Any, tmp_path: 
     (root / "b.zip").write_bytes(pack(StoredResult.read(copied.folder)))
     notes = [verdict.note for verdict in check_place(root, load)]
     assert notes[1] == (
-        f"its ranking is byte for byte that of {root / 'a.zip'}, which is newer, so that this one is its source"
+        f"its ranking is byte for byte that of {root / 'a.zip'}, which is newer, so this one is the original"
     )
 
 
@@ -250,7 +252,7 @@ def test_a_damaged_row_of_the_board_is_named(bench: Any, made: Any, tmp_path: Pa
     (row.folder / METRICS).write_text("{}")
     assert f"{row.folder / METRICS}" in bench("submit", "check", tmp_path / "in.zip", "--board", board, code=6).err
     said = bench("submit", "check", tmp_path / "in.zip")
-    assert "not checked, as there is no --board" in said.err
-    assert "not checked, as there is no --rerun" in said.err
+    assert "not checked (needs --board)" in said.err
+    assert "not checked (needs --rerun)" in said.err
     with pytest.raises(ResultError):
         StoredResult.read(row.folder)

@@ -35,6 +35,7 @@ def anew() -> Iterator[None]:
 
 @pytest.fixture
 def table(made: Any) -> bytes:
+    """The parts of a table in Parquet."""
     parts: bytes = made.parts[PER_QUERY]
     return parts
 

@@ -76,6 +76,8 @@ def _sha256(data: bytes) -> str:
 
 @pytest.fixture
 def checked(tmp_path: Path, starter: Dataset) -> Checked:
+    """Check a submission with repeats."""
+
     def checked(data: bytes | dict[str, bytes]) -> CheckedSubmission:
         path = tmp_path / "handed-in.zip"
         path.write_bytes(data if isinstance(data, bytes) else write_archive(data))
@@ -229,7 +231,9 @@ def test_without_rankings_the_means_must_follow_from_the_repeats(
     assert "another variation of recall@10" in said
     said = verdict(repeats=column("failed", at(QUERIES + place, True)), per_query=column("failed", at(place, True)))
     assert "has 1 failed queries, and the result states 0" in said
-    assert "has not the columns of per_query.parquet" in verdict(repeats=lambda table: table.drop_columns(["recall@5"]))
+    assert "does not have the columns of per_query.parquet" in verdict(
+        repeats=lambda table: table.drop_columns(["recall@5"])
+    )
     said = verdict(repeats=column("recall@10", at(place, 1.5)))
     assert said == "repeats.parquet has a value of recall@10 that the metric cannot have."
     said = verdict(
@@ -242,7 +246,7 @@ def test_an_ordinary_result_has_no_table_of_repeats(made: Any, repeated: StoredR
     parts = made.members()
     parts["repeats.parquet"] = (repeated.folder / "repeats.parquet").read_bytes()
     said = reasons(checked(parts))
-    assert "it has repeats.parquet, and by its manifest no repeats" in said
+    assert "it has repeats.parquet, but its manifest has no repeats" in said
     parts = made.members(run=lambda table: table.append_column("repeat", pa.array([1] * len(table), pa.int32())))
     assert "run.parquet has the column 'repeat', which is not part of the format" in reasons(checked(parts))
     parts = made.members(metrics=put("repeats", value={"n_failed": [0], "metrics": {}}))

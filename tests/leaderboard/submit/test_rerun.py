@@ -210,7 +210,7 @@ def test_doctored_sets_differ(result: Any, again: Again, of_result: Any) -> None
     [
         (
             {"spec": "mine", "needs_llm": True},
-            "the method asks a language model, and the sandbox has no network",
+            "the method calls a language model, but the sandbox has no network",
         ),
         (
             {"spec": "nowhere:Class", "full_spec": "nowhere:Class"},
@@ -225,7 +225,7 @@ def test_what_cannot_run_says_why(made: Any, again: Again, changes: dict[str, An
     assert verdict.rerun is not None
     assert verdict.rerun.verdict == "could not run"
     (told,) = verdict.reasons
-    assert told.startswith("the method could not run again: ")
+    assert told.startswith("the method could not be run again: ")
     assert reason in told
     assert told.endswith(".")
 
@@ -273,7 +273,7 @@ def test_the_command_says_the_verdict(bench: Callable[..., Any], sandbox: None, 
     (outcome,) = said.json
     assert outcome["outcome"] == "unavailable"
     assert outcome["rerun"]["verdict"] == "could not run"
-    assert "a method could not run again" in said.err
+    assert "a method could not be run again" in said.err
 
 
 # Code --------------------------------------------------------------------------------------------------------------
@@ -365,8 +365,11 @@ def test_code_is_held_against_its_digests(made: Any, tmp_path: Path, load: Any) 
         (good | {"code/n.py": source}, "does not have the names and sha256"),
         ({name: data for name, data in good.items() if name != "code/m.py"}, "does not have the names and sha256"),
         (made.members() | {"code/m.py": source}, "does not have the names and sha256"),
-        (made.members(submission=lambda raw: raw.update(code=listed)), "version 2 is for submissions with code"),
-        (made.members(submission=lambda raw: raw.update(schema_version=2)), "version 2 is for submissions with code"),
+        (made.members(submission=lambda raw: raw.update(code=listed)), "version 2 is only for submissions with code"),
+        (
+            made.members(submission=lambda raw: raw.update(schema_version=2)),
+            "version 2 is only for submissions with code",
+        ),
         (good | {f"code/m{number}.py": b"" for number in range(200)}, "201 files of code"),
         (good | {"code/m.py": b"#" * ((1 << 20) + 1)}, "1048576 are allowed"),
         (good | {f"code/m{number}.py": b"#" * (1 << 20) for number in range(4)}, "4194304 bytes are allowed"),
@@ -475,7 +478,7 @@ def test_near_ties_that_changed_places_are_told_apart(made: Any) -> None:
     assert outcome.differing == 3
     assert outcome.reason == (
         "the method answers 3 of 4 queries differently (rankings in 3; first 'a'); "
-        "in 2 of them only tools with almost equal scores changed places."
+        "in 2 of them only tools with almost equal scores swapped positions."
     )
     plain = _compare(made.result.manifest, stored, SandboxReply(Ranking(again), None, ""), ["a", "b", "c", "d"])
     assert plain.differing == 4

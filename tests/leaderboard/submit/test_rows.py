@@ -42,12 +42,15 @@ Checked = Callable[..., CheckedSubmission]
         (column("score", at(0, float("inf"))), "not a finite number"),
         (column("score", at(0, None)), "scores for some tools only"),
         (column("score", at(0, -5.0)), "order of its scores"),
-        (column("score", lambda values: [None] * len(values)), "speak of ties"),
+        (column("score", lambda values: [None] * len(values)), "mention ties"),
         (lambda table: table.slice(1), "ranks 1, 2, 3"),
-        (lambda table: pa.concat_tables([table, table.slice(0, 1)]), "rows, where|ranks 1, 2, 3"),
+        (lambda table: pa.concat_tables([table, table.slice(0, 1)]), "rows; at most|ranks 1, 2, 3"),
         (lambda table: table.take(pa.array(list(range(len(table)))[::-1])), "ranks 1, 2, 3"),
         (lambda table: table.drop_columns(["score"]), "lacks the column score"),
-        (lambda table: table.rename_columns(["query_id", "rank", "tool_id", "tool_id"]), "twice|lacks the column"),
+        (
+            lambda table: table.rename_columns(["query_id", "rank", "tool_id", "tool_id"]),
+            "repeats a column|lacks the column",
+        ),
         (lambda table: table.set_column(1, "rank", table["rank"].cast(pa.int64())), "lacks the column rank"),
         (lambda table: table.set_column(1, "rank", table["rank"].cast(pa.string())), "lacks the column rank"),
     ],
@@ -95,7 +98,7 @@ def test_a_query_without_an_answer_has_failed(made: Any, checked: Checked) -> No
     ("change", "reason"),
     [
         (lambda table: table.slice(1), "lacks 1 of them"),
-        (lambda table: pa.concat_tables([table, table.slice(0, 1)]), "rows, where 134"),
+        (lambda table: pa.concat_tables([table, table.slice(0, 1)]), "rows; at most 134"),
         (lambda table: table.take(pa.array([1, 0, *range(2, len(table))])), "another order"),
         (column("query_id", at(0, "nobody")), "has no such query"),
         (column("query_id", at(0, None)), "has no such query"),
@@ -131,7 +134,9 @@ def test_sets_that_the_method_did_not_recommend_are_scored_and_refused(
 def test_gold_that_ties_beyond_must_be_gold_and_not_returned(made: Any, checked: Checked, starter: Dataset) -> None:
     query = starter.queries[starter.query_codes[made.result.per_query["query_id"][0].as_py()]]
     other = next(tool.tool_id for tool in starter.tools if tool.tool_id not in query.gold)
-    assert "which it is not" in reasons(checked(made.members(per_query=column("tied_beyond_gold", at(0, [other])))))
+    assert "wrongly says that a tool is gold" in reasons(
+        checked(made.members(per_query=column("tied_beyond_gold", at(0, [other]))))
+    )
     values = column("tied_beyond_gold", at(0, sorted(query.gold)))
     both = made.members(per_query=lambda table: column("tied_beyond", at(0, len(query.gold)))(values(table)))
     assert "tie beyond a ranking where none can" in reasons(checked(both))
@@ -144,7 +149,7 @@ def test_a_table_of_too_many_rows_is_not_read(made: Any, checked: Checked) -> No
     many = pa.table({"query_id": pa.nulls(3_000_000, pa.string())})
     members = made.members(run=lambda table: many)
     assert len(members[RUN]) < 100_000
-    assert "3000000 rows, where" in reasons(checked(members))
+    assert "3000000 rows; at most" in reasons(checked(members))
 
 
 def test_a_row_of_too_many_values_is_not_read(made: Any, checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:

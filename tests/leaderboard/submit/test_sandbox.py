@@ -25,7 +25,14 @@ from bench.evaluation.runner import views
 from bench.interface import Queries
 from bench.interface.ranking import Violation
 from bench.leaderboard.submit.code import FOLDER
-from bench.leaderboard.submit.handover import Given, RefusedReply, SandboxReply, SandboxRequest, read_reply, write_given
+from bench.leaderboard.submit.handover import (
+    MethodInput,
+    RefusedReply,
+    SandboxReply,
+    SandboxRequest,
+    read_reply,
+    write_input,
+)
 from bench.leaderboard.submit.sandbox import Limits, SandboxStopped, _hidden_places, check_sandbox, run_confined
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -67,7 +74,7 @@ def attack(sandbox: None, tmp_path: Path, tiny: Dataset) -> Callable[..., Sandbo
         given = tmp_path / "given"
         shutil.rmtree(given, ignore_errors=True)
         (given / FOLDER).mkdir(parents=True)
-        write_given(given, Given(request, library, history, Queries.of(tiny, rows)))
+        write_input(given, MethodInput(request, library, history, Queries.of(tiny, rows)))
         (given / FOLDER / "attack.py").write_text(METHOD + textwrap.indent(textwrap.dedent(body), " " * 8), "utf-8")
         before = sorted(given.rglob("*"))
         try:
@@ -407,7 +414,7 @@ def test_without_a_sandbox_nothing_is_run(
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_what_is_handed_over_has_no_gold_of_an_asked_query(tmp_path: Path, tiny: Dataset, alone: bool) -> None:
-    from bench.leaderboard.submit.handover import read_given
+    from bench.leaderboard.submit.handover import read_input
 
     plan = Plan(Spec.of("tiny"), Spec.of("m"))
     rows = plan.rows(tiny)
@@ -416,12 +423,12 @@ def test_what_is_handed_over_has_no_gold_of_an_asked_query(tmp_path: Path, tiny:
         library = replace(library, edges=library.edges[:0])
         history = replace(history.take(np.array([], dtype=np.int64)), library=library)
     request = SandboxRequest(method="m", label="m", template=library.template, depth=5, cut="none")
-    given = Given(request, library, history, Queries.of(tiny, rows))
-    write_given(tmp_path, given)
+    given = MethodInput(request, library, history, Queries.of(tiny, rows))
+    write_input(tmp_path, given)
     for path in tmp_path.iterdir():
         data = path.read_bytes()
         assert not any(tiny.queries[row].query_id.encode() in data for row in rows)
-    again = read_given(tmp_path)
+    again = read_input(tmp_path)
     assert again.request == request
     assert again.library.tools == library.tools
     assert again.library.texts == library.texts
@@ -434,7 +441,7 @@ def test_what_is_handed_over_has_no_gold_of_an_asked_query(tmp_path: Path, tiny:
 
 
 def test_alternatives_and_forbidden_tools_of_past_queries_are_handed_over(tmp_path: Path, tiny: Dataset) -> None:
-    from bench.leaderboard.submit.handover import read_given
+    from bench.leaderboard.submit.handover import read_input
 
     queries = []
     for number, query in enumerate(tiny.queries):
@@ -445,8 +452,8 @@ def test_alternatives_and_forbidden_tools_of_past_queries_are_handed_over(tmp_pa
     plan = Plan(Spec.of("tiny"), Spec.of("m"))
     library, history = views(plan, dataset)
     request = SandboxRequest(method="m", label="m", template=library.template, depth=5, cut="none")
-    write_given(tmp_path, Given(request, library, history, Queries.of(dataset, plan.rows(dataset))))
-    again, gold = read_given(tmp_path).history.gold, history.gold
+    write_input(tmp_path, MethodInput(request, library, history, Queries.of(dataset, plan.rows(dataset))))
+    again, gold = read_input(tmp_path).history.gold, history.gold
     assert gold.groups is not None
     assert gold.forbidden is not None
     assert again.groups is not None

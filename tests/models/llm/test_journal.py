@@ -48,6 +48,7 @@ def line(key: str, text: str = "yes", **fields: Any) -> JournalLine:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
+    """A journal in a folder that does not exist yet."""
     return tmp_path / "of the test" / "journal.jsonl"
 
 

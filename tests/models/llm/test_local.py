@@ -28,6 +28,7 @@ Ask = Callable[..., Any]
 
 @pytest.fixture(autouse=True)
 def own_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A journal and a cache of the test's own, and no endpoint."""
     for name in ("BENCH_LLM_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "BENCH_LLM_CONCURRENCY"):
         monkeypatch.delenv(name, raising=False)
     journal = tmp_path / "journal.jsonl"
@@ -39,6 +40,7 @@ def own_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
+    """A model that answers with the alphabet."""
     return write_alphabet_model(tmp_path / "alphabet.gguf")
 
 
@@ -90,7 +92,7 @@ def test_another_content_than_the_pinned_is_refused_with_both(model: Path) -> No
     with pytest.raises(UsageError) as told:
         name_by_content(f"local:{model}@sha256:{wrong}")
     assert str(told.value) == (
-        f"{model} has the sha256 {digest_of(model)}, and not {wrong}; fetch the file again, or correct the pin."
+        f"{model} has the sha256 {digest_of(model)}, not {wrong}; fetch the file again, or correct the pin."
     )
 
 
@@ -99,7 +101,7 @@ def test_what_is_no_model_is_refused(tmp_path: Path, model: Path) -> None:
     page.write_text("<html>not found</html>")
     part = model.rename(tmp_path / "big-00001-of-00003.gguf")
     for name, said in {
-        f"local:{page}": f"{page} is no GGUF file (it begins with b'<htm'); name a model that llama.cpp can read.",
+        f"local:{page}": f"{page} is not a GGUF file (it begins with b'<htm'); name a model that llama.cpp can read.",
         f"local:{part}": f"{part} is one part of a model; join the parts with `llama-gguf-split --merge`.",
         f"local:{model}@sha256:abc": f"local:{model}@sha256:abc has 3 digits of a sha256; give 12 to 64.",
         f"local:{model}": f"there is no file {model}; correct the path, or name the model by its sha256, as in "

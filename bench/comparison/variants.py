@@ -1,0 +1,201 @@
+"""Who tried how often: the variants of one method that are stored on the same evaluated queries.
+
+A family is what one author has tried under one name: all results on the same content, split and queries whose method
+has the same name before its parameters, with other parameters, cuts, tool texts, depths or code; of scored run files,
+all files under one name; of choices, those by one model among the tools of one method. A result counts once however
+often its method has answered, and so do results that agree on every query. Only test queries count, as choosing on dev
+is what dev is for; oracles, which are no competitors, do not.
+
+What is known is what is stored: results that were removed, and tries under other names, are not counted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.base.errors import BenchError, ResultError
+from bench.base.paths import read_regular
+from bench.base.spec import parse
+from bench.metrics import parse_metric
+from bench.results.comparability import S, Stored, comparison_key, metric_difference
+from bench.results.manifest import Manifest, Mark, MethodIdentity
+from bench.results.store import LARGEST_JSON, MANIFEST, PER_QUERY, StoredResult, folders_of
+
+#: Means that differ by less are equal.
+_SAME = 1e-12
+
+
+def family_of(method: MethodIdentity) -> str:
+    """The name under which variants of a method count together: `tgr` of `tgr(graph=manual)`, a run file's own name."""
+    name = method.spec if method.run_file else method.spec.partition("(")[0].strip() or method.spec
+    if name != "choose" or method.run_file:
+        return name
+    # Whose tools are shown to whom is what choices compare; how many, and how it is asked, are tries.
+    with suppress(BenchError):
+        given = dict(parse(method.full_spec).arguments)
+        base = str(given.get("base", "")).partition("(")[0]
+        return f"choose among {base} by {given.get('llm', '')}"
+    return name
+
+
+def variants_of(results: Sequence[S]) -> dict[str, list[S]]:
+    """The variants of each result's family among results.
+
+    Args:
+        results: of any datasets and methods.
+
+    Returns:
+        Result id -> the result, and the other variants of its family, each once; the result alone where its queries are
+        no test queries or its method is an oracle.
+    """
+    families: defaultdict[tuple[object, ...], list[S]] = defaultdict(list)
+    by_id = {item.manifest.result_id: [item] for item in results}
+    for item in sorted(results, key=lambda item: _order(item.manifest)):
+        if _counts(item.manifest):
+            families[_family(item.manifest)].append(item)
+    for members in families.values():
+        distinct = _first_of_each(_first_of_each(members, _asked), _answers)
+        for item in members:
+            others = [other for other in distinct if not _same(item.manifest, other.manifest)]
+            by_id[item.manifest.result_id] = [item, *others]
+    return by_id
+
+
+def number_families(results: Sequence[Stored]) -> NDArray[np.int64]:
+    """(results,) the family of each result, by code from 0 in the order in which they come."""
+    codes: dict[Hashable, int] = {}
+    families = [_family(item.manifest) if _counts(item.manifest) else item.manifest.result_id for item in results]
+    return np.array([codes.setdefault(family, len(codes)) for family in families], dtype=np.int64)
+
+
+def stored_variants(results: Sequence[StoredResult]) -> dict[str, list[StoredResult]]:
+    """The variants of each result's family that are stored in its folder of results, as of `variants_of`.
+
+    What cannot be read is passed over.
+    """
+    wanted: defaultdict[Path, set[tuple[str, str]]] = defaultdict(set)
+    found = {item.manifest.result_id: item for item in results}
+    for item in results:
+        if _counts(item.manifest):
+            about = item.manifest.dataset.content_hash, family_of(item.manifest.method)
+            wanted[item.folder.parent.parent].add(about)
+    for root, families in wanted.items():
+        for folder in folders_of(root):
+            with suppress(OSError, ResultError):
+                if _may_be_of(read_regular(folder / MANIFEST, LARGEST_JSON), families):
+                    item = StoredResult.read(folder)
+                    found.setdefault(item.manifest.result_id, item)
+    by_id = variants_of(list(found.values()))
+    return {item.manifest.result_id: by_id[item.manifest.result_id] for item in results}
+
+
+def _may_be_of(text: bytes, families: Iterable[tuple[str, str]]) -> bool:
+    """Whether a manifest may be of one of these contents and families: most are passed over without being parsed."""
+    return any(
+        content.encode() in text and (b"\\" in text or json.dumps(name, ensure_ascii=False)[1:-1].encode() in text)
+        for content, name in families
+    )
+
+
+def best_by(variants: Sequence[Stored], metrics: Iterable[str]) -> list[str]:
+    """The metrics by which none of the variants has a better mean than the first; what other code computed is no rival.
+
+    Args:
+        variants: of one family, as of `variants_of`.
+        metrics: those asked about; what the first lacks is left out.
+    """
+    first = variants[0]
+    return [
+        metric
+        for metric in metrics
+        if metric in first.metrics.metrics
+        and not any(_better(other, first, metric) for other in variants[1:] if metric in other.metrics.metrics)
+    ]
+
+
+def words_of(count: int, split: str, metrics: Sequence[str], best: Sequence[str]) -> str:
+    """`best of 17 variants on test`, `one of 17 variants on test, the best by recall@5`; empty for a single one.
+
+    Args:
+        count: of variants.
+        split: of the queries.
+        metrics: those that were looked at.
+        best: those of them by which none of the variants is better.
+    """
+    if count < 2:
+        return ""
+    where = "test" if split == "test" else f"{split} queries"
+    if list(best) == list(metrics):
+        return f"best of {count} variants on {where}"
+    return f"one of {count} variants on {where}" + (f", the best by {', '.join(best)}" if best else "")
+
+
+def best_marks(results: Sequence[S], shown: Sequence[S], metric: str) -> list[Mark | None]:
+    """(shown,) the mark of a row that is the best of several variants by a metric; None for others.
+
+    Args:
+        results: that compare: all that were tried.
+        shown: those that have a row; the best of a family is the best of its rows.
+        metric: what rows are ordered by.
+    """
+    by_id, rows = variants_of(results), {item.manifest.result_id for item in shown}
+    marked: list[Mark | None] = []
+    for item in shown:
+        variants = by_id[item.manifest.result_id]
+        rivals = [item, *(other for other in variants[1:] if other.manifest.result_id in rows)]
+        words = words_of(len(variants), item.manifest.dataset.split, [metric], best_by(rivals, [metric]))
+        why = (
+            f"{len(variants)} variants of {family_of(item.manifest.method)} were tried on these queries, and it has "
+            f"the best {metric} of them: chosen by it, that is too high"
+        )
+        best = words.startswith("best")
+        marked.append(Mark(kind="variants", text=words.replace(" variants", ""), why=why) if best else None)
+    return marked
+
+
+def _better(one: Stored, other: Stored, metric: str) -> bool:
+    if metric_difference(one.manifest, other.manifest, metric) is not None:
+        return False
+    gain = one.metrics.metrics[metric].mean - other.metrics.metrics[metric].mean
+    return (gain if parse_metric(metric).measure.higher_is_better else -gain) > _SAME
+
+
+def _counts(manifest: Manifest) -> bool:
+    return manifest.dataset.split in {"test", "all"} and not manifest.method.oracle
+
+
+def _family(manifest: Manifest) -> tuple[object, ...]:
+    return comparison_key(manifest), family_of(manifest.method), manifest.method.run_file is None
+
+
+def _order(manifest: Manifest) -> tuple[int, str, str]:
+    return manifest.repeats, manifest.environment.created, manifest.result_id
+
+
+def _first_of_each(members: Iterable[S], key: Callable[[Manifest], Hashable]) -> list[S]:
+    first: dict[Hashable, S] = {}
+    for item in members:
+        first.setdefault(key(item.manifest), item)
+    return list(first.values())
+
+
+def _asked(manifest: Manifest) -> tuple[object, ...]:
+    """What was tried: a method's code and parameters, and how it is run, but not how often."""
+    method = manifest.method
+    return method.hash, method.spec, method.cut, method.run_file, manifest.depth, manifest.dataset.template
+
+
+def _answers(manifest: Manifest) -> str:
+    """What two results share that agree on every query: the digest of their per-query values."""
+    return manifest.files.get(PER_QUERY, manifest.result_id)
+
+
+def _same(one: Manifest, other: Manifest) -> bool:
+    return _asked(one) == _asked(other) or _answers(one) == _answers(other)

@@ -1,0 +1,57 @@
+"""Results by their names, as commands take them: stored ones, and run files, which are scored first."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from bench.base.errors import UsageError
+from bench.base.progress import QUIET, Progress
+from bench.base.protocol import MAPPED
+from bench.lookup.finding import find_result, is_alias
+from bench.results.store import StoredResult
+
+
+def open_result(name: str, results: Path, dataset: str | None = None, progress: Progress = QUIET) -> StoredResult:
+    """A result by its folder, id or `method@dataset`; or a run file, which is scored and stored like any other.
+
+    Args:
+        name: the name. A run file may be followed by `@dataset`.
+        results: the folder of results.
+        dataset: what a run file without `@dataset` ran on; what is added to a method's name without one.
+        progress: where downloads report to.
+
+    Raises:
+        UsageError: nothing has that name, or several have; or nobody says what a run file ran on.
+        ResultError: it cannot be read, or does not fit the dataset.
+    """
+    head, _, tail = name.rpartition("@")
+    for path, on in ((Path(name), dataset), (Path(head), tail.strip())):
+        # A long spec is no name of a file, and no error.
+        if os.path.isfile(path):
+            return _score_run_file(path, on, results, progress)
+    if dataset is not None and "@" not in name and is_alias(results, name):
+        # An alias alone names the newest result that has it, of whatever code and data.
+        name = f"{name}@{dataset}"
+    try:
+        return find_result(results, name)
+    except UsageError:
+        if dataset is None or "@" in name:
+            raise
+    return find_result(results, f"{name}@{dataset}")
+
+
+def _score_run_file(path: Path, dataset: str | None, results: Path, progress: Progress) -> StoredResult:
+    if dataset is None:
+        raise UsageError(f"{path} is a run file: name its dataset, as in {path.name}@apibank.")
+    # Most commands open results and score none.
+    from bench.evaluation.external import score_run_file
+    from bench.evaluation.run_files import read_run_file
+    from bench.registry import load_dataset
+
+    data = read_run_file(path)
+    loaded = load_dataset(dataset, progress)
+    result = score_run_file(data, path.name, loaded, results, name=path.stem)
+    if mapped := result.manifest.facts.get(MAPPED):
+        progress.note(f"{result.label}: {mapped}")
+    return result

@@ -1,0 +1,122 @@
+"""Runs that were begun and have not finished: a stored result that is older than such a run answers an older question.
+
+`bench run` writes a file beside the results of the dataset before it asks a method, and removes it once the result is
+stored or known to be today's. What is left tells `bench gate`, `bench show` and `bench compare` that the last run of
+the same method under the same settings failed, was killed, or still goes on.
+
+    RESULTS/<dataset>/.<method>-<question>.begun
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from bench.base.errors import BenchError, ResultError
+from bench.base.paths import write_text
+from bench.base.reading import Reader
+from bench.base.records import Record
+from bench.base.spec import Spec, Value, parse
+from bench.lookup.consistency import resolved_settings
+from bench.results.manifest import Manifest, Mark
+from bench.results.settings import RunSettings
+from bench.results.store import StoredResult, result_folder
+
+#: What a user says of the version of a service is no part of the question: it is the service's that was asked before.
+_VERSION = "revision"
+
+
+class Begun(Record):
+    """A run that was begun.
+
+    Attributes:
+        method, dataset: their specs.
+        begun: when, in UTC.
+        command: what makes the same.
+    """
+
+    schema_name: Literal["begun"] = "begun"
+    schema_version: Literal[1] = 1
+    method: str
+    dataset: str
+    begun: datetime.datetime
+    command: str
+
+
+def begin_run(results: Path, method: Spec, dataset: Spec, settings: RunSettings, command: str) -> None:
+    """Write that a run was begun now; raises `StorageError` where that cannot be written."""
+    now = datetime.datetime.now(datetime.UTC)
+    begun = Begun(method=str(method), dataset=str(dataset), begun=now, command=command)
+    write_text(_place(results, method, dataset, settings), begun.model_dump_json(indent=1) + "\n")
+
+
+def end_run(results: Path, method: Spec, dataset: Spec, settings: RunSettings) -> None:
+    """Remove what `begin_run` wrote: the result is stored, or the one that is there is known to be today's."""
+    with suppress(OSError):
+        _place(results, method, dataset, settings).unlink(missing_ok=True)
+
+
+def find_unfinished(result: StoredResult) -> Begun | None:
+    """The run of the same method under the same settings that was begun after a result was made; None if none was.
+
+    Raises:
+        ResultError: what is written of it cannot be read.
+    """
+    manifest = result.manifest
+    path = _place_of(result.folder.parent.parent, manifest)
+    if path is None or not path.exists():
+        return None
+    reader = Reader(str(path), ResultError, f"; run {result.label} again, or remove the file")
+    begun = reader.read_record(Begun, path)
+    return begun if begun.begun >= _made(manifest) else None
+
+
+def _made(manifest: Manifest) -> datetime.datetime:
+    """When a result was made; before every run, where its manifest does not say."""
+    try:
+        made = datetime.datetime.fromisoformat(manifest.environment.created)
+    except ValueError:
+        return datetime.datetime.min.replace(tzinfo=datetime.UTC)
+    return made if made.tzinfo else made.replace(tzinfo=datetime.UTC)
+
+
+def unfinished_marks(result: StoredResult) -> list[Mark]:
+    """The mark of a result that is older than the last run of its method; none if no run was begun after it.
+
+    Errors as of `find_unfinished`.
+    """
+    begun = find_unfinished(result)
+    if begun is None:
+        return []
+    why = (
+        f"a run of it was begun at {begun.begun.isoformat(timespec='seconds')} and has not finished; this result was "
+        f"made before, at {result.manifest.environment.created}"
+    )
+    return [Mark(kind="unfinished", text="older than the last run", why=why)]
+
+
+def _place_of(results: Path, manifest: Manifest) -> Path | None:
+    settings = resolved_settings(manifest)
+    if settings is None:
+        return None
+    with suppress(BenchError):
+        return _place(results, parse(manifest.method.spec), parse(manifest.dataset.spec), settings)
+    return None
+
+
+def _place(results: Path, method: Spec, dataset: Spec, settings: RunSettings) -> Path:
+    # Data that were replaced make another result, but a run that fails on the new ones is a later run of the same.
+    asked = {"method": str(_without_version(method)), **settings.model_dump(), "content_hash": ""}
+    question = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
+    folder = result_folder(results, str(dataset), method.name, question)
+    return folder.with_name(f".{folder.name}.begun")
+
+
+def _without_version(value: Value) -> Value:
+    if isinstance(value, Spec):
+        return Spec.of(value.name, {name: _without_version(v) for name, v in value.arguments if name != _VERSION})
+    return tuple(map(_without_version, value)) if isinstance(value, tuple) else value
