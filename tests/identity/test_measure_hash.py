@@ -433,12 +433,13 @@ print(json.dumps([sorted(seen), sorted(covered)]))
 #: What runs beside the numbers: it chooses what is scored, hashes the code, keeps counts, and makes tables and records.
 BESIDE = {
     *(f"bench.evaluation.scoring:{name}" for name in "score _per_query_table _run_table _notes_table _stack".split()),
-    *(f"bench.evaluation.scoring:{name}" for name in "unit_names _query_ids _tool_ids _ToolTokens.of".split()),
+    *(f"bench.evaluation.scoring:{name}" for name in "_query_ids _tool_ids _ToolTokens.of".split()),
     *(
         f"bench.models.tokens:{name}"
         for name in "tokeniser can_count_tokens _Tokeniser._key _Tokeniser.identity".split()
     ),
-    *("bench.data.dataset:Dataset.units", "bench.data.tables:Tool.text", "bench.models.shards"),
+    *("bench.data.dataset:Dataset.units", "bench.results.units:unit_names", "bench.data.tables:Tool.text"),
+    "bench.models.shards",
     *("bench.results.code_versions", "bench.identity.reach", "bench.identity.sources", "bench.results.manifest"),
     *("bench.base.paths", "bench.base.config", "bench.base.arrow", "bench.base.records", "bench.base.parameters"),
     *("bench.base.spec", "bench.base.errors", "bench.evaluation.method_errors", "bench.evaluation.tool_cache"),
