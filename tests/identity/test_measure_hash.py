@@ -439,12 +439,8 @@ BESIDE = {
         f"bench.models.tokens:{name}"
         for name in "tokeniser can_count_tokens _Tokeniser._key _Tokeniser.identity".split()
     ),
-    *(
-        "bench.results.units:unit_names",
-        "bench.data.dataset:Dataset.units",
-        "bench.data.tables:Tool.text",
-        "bench.models.shards",
-    ),
+    *("bench.data.dataset:Dataset.units", "bench.results.units:unit_names", "bench.data.tables:Tool.text"),
+    "bench.models.shards",
     *("bench.results.code_versions", "bench.identity.reach", "bench.identity.sources", "bench.results.manifest"),
     *("bench.base.paths", "bench.base.config", "bench.base.arrow", "bench.base.records", "bench.base.parameters"),
     *("bench.base.spec", "bench.base.errors", "bench.evaluation.method_errors", "bench.evaluation.tool_cache"),
