@@ -18,7 +18,9 @@ import io
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,7 @@ _kept: set[str] = set()
 _public: set[str] = set()
 #: What finds the folders whose files have public names.
 _public_folders: list[Callable[[], Path]] = []
+_finding = threading.local()
 
 
 def keep(secret: str) -> None:
@@ -88,9 +91,25 @@ def _is_known_here(value: str) -> bool:
         return True
     rooms = [*(Path(place, room) for place in bench.__path__ for room in ("methods", "datasets"))]
     names = (value, value.replace("-", "_"), value.replace("-", "_") + ".py")
-    places = [room / name for room in (*rooms, *(find() for find in _public_folders)) for name in names]
+    places = [room / name for room in (*rooms, *_find_public_folders()) for name in names]
     # A file below `/root` need not be readable.
     return any(map(os.path.exists, (path, *places))) or (path.is_absolute() and Path(*path.parts[:2]).is_dir())
+
+
+def _find_public_folders() -> list[Path]:
+    """The folders of `publish_names_in`, as far as there are any."""
+    folders: list[Path] = []
+    # That this user has no home folder is an error whose message is masked, too: then this is asked within itself.
+    if getattr(_finding, "now", False):
+        return folders
+    _finding.now = True
+    try:
+        for find in _public_folders:
+            with suppress(Exception):
+                folders.append(find())
+    finally:
+        _finding.now = False
+    return folders
 
 
 def known_secrets() -> set[str]:

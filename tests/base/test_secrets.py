@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import pwd
 import re
 from base64 import b64encode, urlsafe_b64encode
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 from bench.__main__ import run
 from bench.base import secrets
+from bench.base.errors import StorageError
+from bench.base.paths import data_folder
 from bench.base.secrets import keep, mask, mask_bytes, mask_json, mask_so_far
 from bench.remote.answers import Unusable
 from bench.remote.servers import servers_in
@@ -79,6 +82,18 @@ def test_keys_of_a_configuration_of_servers_are_known(tmp_path: Path) -> None:
     servers_in(file, print)
     said = "abcdefgh12 ghp_1234567 somewhere en_GB.UTF-8"
     assert mask(said) == "[the key] [the key] somewhere en_GB.UTF-8"
+
+
+def test_a_user_without_a_home_folder_is_told_so_with_a_key_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    monkeypatch.setenv("ANY_KEY", "key of a user without a home")
+    for name in ("HOME", "BENCH_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(StorageError, match="no home folder; name a place in BENCH_DATA"):
+        data_folder()
 
 
 def test_a_message_never_holds_a_key(capsys: pytest.CaptureFixture[str]) -> None:
