@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.goldgroups import GoldGroups
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +101,20 @@ class Gold:
             for tool in group:
                 rows[query][tool] = max(grade, rows[query].get(tool, 0))
         return Gold.of(rows)
+
+    def matrix(self, tools: int) -> csr_array:
+        """(queries, tools) the relevance of each gold tool, as a sparse matrix of int32.
+
+        Args:
+            tools: the size of the library: `history.gold.matrix(len(library.tools))`.
+
+        Examples:
+            >>> bench.Gold.of([{7: 1, 2: 3}, {}]).matrix(8).toarray().tolist()
+            [[0, 0, 3, 0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 0, 0, 0]]
+        """
+        from scipy.sparse import csr_array  # takes half a second, and few methods need it
+
+        return csr_array((self.grades, self.tools, self.starts), shape=(len(self), tools))
 
     def padded(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """(queries, most gold of any query) arrays of tools (-1 padded) and relevance (0 padded)."""

@@ -57,3 +57,8 @@ def test_no_queries_and_no_gold_are_empty_not_errors() -> None:
 
 def test_comparing_gold_is_no_error() -> None:
     assert isinstance(Gold.of([{1: 1}, {2: 1}]) == Gold.of([{1: 1}, {2: 1}]), bool)
+
+
+def test_the_matrix_of_gold_has_a_row_for_each_query() -> None:
+    matrix = Gold.of([{1: 1, 2: 3}, {}, {0: 2}]).matrix(4)
+    assert matrix.toarray().tolist() == [[0, 1, 3, 0], [0, 0, 0, 0], [2, 0, 0, 0]]
