@@ -222,7 +222,7 @@ def test_results_on_other_queries_of_the_same_hash_are_refused(ready: Path) -> N
     board, (rejected,) = make_board(members, ready, True)
     assert board is not None
     assert len(board.rows) == 4
-    assert "not on the same queries" in rejected.reason
+    assert "its queries differ from those of the other results" in rejected.reason
 
 
 @given(st.text(max_size=300))

@@ -166,7 +166,7 @@ def test_a_part_of_a_method_is_told_as_a_method_is(service: Service, search: Sea
     search.fault = lambda query: ({"tools": ["crateful.get_catalogue", *([NEW] if query in odd else [])]},)
     # What a part failed of, the other has made up for.
     marks, failed = fused()
-    assert marks[OWN_CATALOGUE].startswith(f"asks {service.url}, which has its own catalogue: ")
+    assert marks[OWN_CATALOGUE].startswith(f"calls {service.url}, which has its own catalogue: ")
     assert failed
     assert all("there is no tool 'crm.brand_new'" in reason for reason in failed)
     assert all(" (a part of the method alone)" in reason for reason in failed)

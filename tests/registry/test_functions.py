@@ -142,7 +142,7 @@ def test_what_a_run_says_of_a_service_it_says_of_a_function(module: Callable[[st
     manifest = run(tmp_path / "r", "mysearch:search").manifest
     marks = {mark.text: mark.why for mark in manifest.marks}
     assert set(marks) == {OWN_CATALOGUE, ALL_ALIKE}
-    assert marks[OWN_CATALOGUE].startswith("asks the function mysearch:search, which has its own catalogue: ")
+    assert marks[OWN_CATALOGUE].startswith("calls the function mysearch:search, which has its own catalogue: ")
     # Queries that are asked again for the latency are not counted.
     assert manifest.facts == {"fields_not_read": "next_cursor (in 20 answers)"}
 
