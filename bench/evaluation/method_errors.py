@@ -1,4 +1,4 @@
-"""Reporting exceptions of a method or a metric as errors of its own, with the line of its code."""
+"""Reports exceptions of methods and metrics with the line of their code, and checks what methods state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Re-scoring a stored result for new metrics, changed scoring code or a newer protocol."""
+"""Re-scores a stored result for new metrics, changed scoring code or a newer protocol, in `bench run` and `rescore`."""
 
 from __future__ import annotations
 
