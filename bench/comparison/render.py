@@ -45,7 +45,7 @@ def signs(report: ComparisonRecord) -> str:
     if report.margin is not None:
         same = (
             f" {SAME}: the same as {report.baseline} within {report.margin:g} (two one-sided tests at 5% each, not "
-            "corrected: the 90% interval of the difference lies inside of the margin)."
+            "corrected: the 90% interval of the difference lies inside the margin)."
         )
     primary = f"; {metrics[0]} is primary, the others are secondary" if several else ""
     return (
@@ -56,7 +56,7 @@ def signs(report: ComparisonRecord) -> str:
 
 def legend(report: ComparisonRecord) -> str:
     """The legend of the tables."""
-    return f"{signs(report)} Tests are paired randomisation tests; they and intervals take groups of dependent queries."
+    return f"{signs(report)} Tests are paired randomisation tests; they and intervals use groups of dependent queries."
 
 
 def reversed_orders(dataset: DatasetReport) -> list[str]:

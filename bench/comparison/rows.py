@@ -113,7 +113,7 @@ def reversal_marks(
         below = [names[k] for k, j in pairs if j == i and k in others]
         parts = [f"{where} {list_names(them)}" for where, them in (("above", above), ("below", below)) if them]
         usual = f"{metric} puts it {' and '.join(parts)}"
-        why = f"{usual}; if tools that read like a gold tool count, it is the other way round"
+        why = f"{usual}; if tools that read like a gold tool count, the order is reversed"
         row_marks.append(Mark(kind="gold", text=ORDER_DEPENDS_ON_GOLD, why=why) if parts else None)
     return row_marks
 
@@ -145,16 +145,18 @@ def marks(result: Stored, usual: Usual) -> list[Mark]:
     manifest = result.manifest
     row_marks = []
     if manifest.method.oracle:
-        row_marks.append(Mark(kind="oracle", text="oracle", why="it is shown the gold: an upper bound, no competitor"))
+        row_marks.append(
+            Mark(kind="oracle", text="oracle", why="it is shown the gold: an upper bound, not a competitor")
+        )
     row_marks += [*manifest.marks, *manifest.dataset.marks]
     if manifest.method.run_file:
         why = "a scored run file: no method of this harness ran, and its cost is not known"
         row_marks.append(Mark(kind="run file", text="run file", why=why))
     elif manifest.depth != DEFAULT_DEPTH:
-        why = f"it gave {manifest.depth} tools for a query instead of the protocol's {DEFAULT_DEPTH}"
+        why = f"it returned {manifest.depth} tools per query instead of the protocol's {DEFAULT_DEPTH}"
         row_marks.append(Mark(kind="depth", text=f"depth {manifest.depth}", why=why))
     if manifest.repeats > 1:
-        why = f"each value of a query is the mean of {manifest.repeats} answers; of other rows it is that of one"
+        why = f"each query's value is the mean of {manifest.repeats} answers; in other rows it is that of one"
         row_marks.append(Mark(kind="repeats", text=f"{manifest.repeats} repeats", why=why))
     if manifest.dataset.template != usual.template:
         why = f"its tools are indexed as {manifest.dataset.tool_text}; most rows have {template_name(usual.template)}"

@@ -153,7 +153,7 @@ def best_marks(results: Sequence[S], shown: Sequence[S], metric: str) -> list[Ma
         words = words_of(len(variants), item.manifest.dataset.split, [metric], best_by(rivals, [metric]))
         why = (
             f"{len(variants)} variants of {family_of(item.manifest.method)} were tried on these queries, and it has "
-            f"the best {metric} of them: chosen by it, that is too high"
+            f"the best {metric} of them: as the best of several, that mean is too high"
         )
         best = words.startswith("best")
         marked.append(Mark(kind="variants", text=words.replace(" variants", ""), why=why) if best else None)

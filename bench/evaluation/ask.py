@@ -165,8 +165,8 @@ def scope_sentences(dataset: Dataset, rows: NDArray[np.int64]) -> list[str]:
     if not sizes:
         return []
     return [
-        f"{len(sizes)} of {len(rows)} requests may see part of the library only, {median(sizes):g} of "
-        f"{len(dataset.tools)} tools in the median; every method gives such a request no other tool"
+        f"{len(sizes)} of {len(rows)} requests may see only part of the library, a median of {median(sizes):g} of "
+        f"{len(dataset.tools)} tools; no method returns other tools for such a request"
     ]
 
 

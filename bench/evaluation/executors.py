@@ -196,7 +196,7 @@ class Processes:
     def _process(self, cell: RunCell, progress: Progress) -> Path | BenchError:
         with self._lock, storage_errors("a process for a cell"):
             if self._stopped:
-                return _ended_early(cell, "was not begun")
+                return _ended_early(cell, "did not start")
             process = self._idle.pop() if self._idle else self._start_process()
         outcome = None
         try:

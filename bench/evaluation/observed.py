@@ -42,7 +42,9 @@ def observe(
         without += bool(note.unknown and not note.failed)
     unknown = lacking.unknown(names)
     if lacking.resolves_nothing and not any((answers.ranking.tools >= 0).any() for answers in repeats):
-        raise UnresolvedError(f"no name in the answers means a tool of {dataset.spec}: {unknown}; nothing is stored.")
+        raise UnresolvedError(
+            f"no name in the answers is a known tool of {dataset.spec}: {unknown}; nothing is stored."
+        )
     marks = {}
     if without:
         of = f"{without} of {len(rows) * len(repeats)} answers"

@@ -43,7 +43,7 @@ class Plan(RunSettings):
                 raise UsageError("--cut-at says where to cut; give --cut size, threshold or gap with it.")
             if self.cut != "threshold" and (self.cut_at < 1 or self.cut_at % 1):
                 raise UsageError(
-                    f"--cut {self.cut} needs a whole number of 1 or more for --cut-at; {self.cut_at:g} is none."
+                    f"--cut {self.cut} needs a whole number of 1 or more for --cut-at; it is {self.cut_at:g}."
                 )
 
     def normal(self, dataset: Dataset) -> Plan:

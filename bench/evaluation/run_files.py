@@ -114,7 +114,7 @@ class _Library:
         if self.unknown:
             unknown = self.record.unknown(self.names)
             if self.record.resolves_nothing:
-                raise UnresolvedError(f"no name in {path} means a tool of {self.dataset.spec}: {unknown}.")
+                raise UnresolvedError(f"no name in {path} is a known tool of {self.dataset.spec}: {unknown}.")
             raise ResultError(f"{path}, line {self.unknown}: {unknown}; it was scored on {self.dataset.spec}.")
 
 

@@ -233,7 +233,7 @@ class Runner:
             if isinstance(metric.cutoff, int) and metric.cutoff > plan.depth and plan.depth < len(dataset.tools):
                 raise UsageError(f"{metric} needs a deeper ranking: give --depth {metric.cutoff} or more.")
         if plan.repeats > 1 and not has_chance(method):
-            self.progress.note(f"{method.spec}: chance has no part in its answers, so it runs once")
+            self.progress.note(f"{method.spec}: it is deterministic, so it runs once")
             plan = plan.model_copy(update={"repeats": 1})
         library, history = views(plan, dataset)
         check_plan(plan, method, dataset, history)
@@ -273,7 +273,7 @@ class Runner:
                             self.end(item.plan, item.settings)
                         return self._bring_up_to_date(kept, item.plan)
                     self.progress.note(
-                        f"{kept.label}: run again, because it asks what may have changed; --overwrite missing keeps it"
+                        f"{kept.label}: run again, as its service may have changed; --overwrite missing keeps it"
                     )
             try:
                 with watch_use() if method_use(item.method) is not None else nullcontext():
@@ -376,8 +376,7 @@ class Runner:
         marks |= seen
         if resumed and REMOTE in marks:
             marks[RESUMED] = (
-                "some answers are those of an earlier run that was broken off, and nothing tells whether the service "
-                "has changed since"
+                "some answers come from an earlier run that was interrupted, and the service may have changed since"
             )
         if flaky and plan.repeats == 1:
             marks[FLAKY] = flaky
@@ -436,8 +435,8 @@ class Runner:
             same = same and other.dataset.content_hash == data.content_hash and resolved_settings(other) == asked
             if same and other.result_id != result.manifest.result_id:
                 self.progress.note(
-                    f"{result.label}: its rankings are those of {other.result_id}, made at "
-                    f"{other.environment.created}: what was edited since has changed none"
+                    f"{result.label}: its rankings equal those of {other.result_id}, made at "
+                    f"{other.environment.created}: edits since then have not changed them"
                 )
                 return
 
@@ -551,7 +550,7 @@ def _identify(item: Prepared, dataset: Dataset) -> str:
     # Only now is it known what a user's code has used; models, parameters and bench's code were known before.
     begun = code if method_use(method) is None else item.code
     if result_id(dataset.content_hash, item.settings, method_hash(method, begun)) != item.provisional:
-        raise UsageError("run it again: its models, or its code, are others now.")
+        raise UsageError("run it again: its models or its code have changed.")
     return result_id(dataset.content_hash, item.settings, method_hash(method, code))
 
 

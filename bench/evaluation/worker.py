@@ -100,8 +100,8 @@ def work(cell: RunCell, reports: Progress, datasets: dict[Spec, Dataset]) -> Pat
             checked = runner.check([cell.plan])
             if checked[0].provisional != cell.identifier:
                 return MethodError(
-                    f"{cell.label} would be another result on {platform.node()} than where the command was given: "
-                    "their code of bench or of the method differs, or the models it names do; install the same on both."
+                    f"{cell.label} would be another result on {platform.node()} than on the machine of the command: "
+                    "the code of bench, the code of the method or its models differ; install the same on both."
                 )
             (outcome,) = runner.run_checked(checked)
         except BenchError as error:

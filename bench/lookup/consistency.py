@@ -30,7 +30,7 @@ def contradictions(manifest: Manifest) -> list[str]:
         if said[name] != value
     ]
     if manifest.method.cut is not None and stated["cut"] == "none":
-        faults.append(f"its conditions have {manifest.method.cut}, which is no cut of a ranking that a method made")
+        faults.append(f"its conditions have {manifest.method.cut}, which is not a cut of a method's ranking")
     if not _is_command_of(manifest):
         written = manifest.environment.command
         faults.append(f"its command is `{written}`, and its conditions are those of `{print_command(asked)}`")

@@ -223,7 +223,7 @@ def _of_today(matches: list[StoredResult], name: str, *, older: bool) -> list[St
     made = f"{first.manifest.result_id}, made {first.manifest.environment.created[:10]}"
     which = f"{made}, and {len(matches) - 1} more" if len(matches) > 1 else made
     if None in states:
-        why = "the method cannot be built here" if named else "an alias imports no code of a method"
+        why = "the method cannot be built here" if named else "an alias does not import a method's code"
         why = next((one_line(fault, 400) for fault in contradictions(first.manifest)), why)
         spec = "" if named else f"its method, {one_line(_whole(first.manifest), 200).replace(' @ ', '@')}, or by "
         raise UsageError(

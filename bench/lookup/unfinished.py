@@ -94,8 +94,8 @@ def unfinished_marks(result: StoredResult) -> list[Mark]:
     if begun is None:
         return []
     why = (
-        f"a run of it was begun at {begun.begun.isoformat(timespec='seconds')} and has not finished; this result was "
-        f"made before, at {result.manifest.environment.created}"
+        f"a run of it started at {begun.begun.isoformat(timespec='seconds')} and has not finished; this result is "
+        f"older, made at {result.manifest.environment.created}"
     )
     return [Mark(kind="unfinished", text="older than the last run", why=why)]
 

@@ -150,7 +150,7 @@ class CatalogueChange(Record):
 def why_not_given(method: MethodIdentity) -> str:
     """Why a method did not receive the tools of the dataset, or may not have; empty if it did."""
     if method.run_file is not None:
-        return "the search that wrote a run file has a catalogue of its own"
+        return "the system behind a run file has its own catalogue"
     return next((mark.why for mark in method.marks if mark.text in {OWN_CATALOGUE, CATALOGUE_NOT_KNOWN}), "")
 
 
@@ -165,7 +165,7 @@ def unreached_sentence(label: str, why: str, change: CatalogueChange) -> str:
     if not why or not change.size:
         return ""
     return (
-        f"the edited tools never reached {label} through bench ({change.words}): {why}. Its answers say something of "
+        f"the edited tools never reached {label} through bench ({change.words}): {why}. Its answers reflect "
         "the edit only if it was reloaded with the same tools"
     )
 

@@ -77,7 +77,7 @@ class ResultDifference:
 
 
 _SCORE_AGAIN = "`bench run` scores a stored ranking again, without running it"
-_RESCORE = "`bench rescore` brings a stored result to the rules of today, without running it"
+_RESCORE = "`bench rescore` updates a stored result to today's rules, without running it"
 _SAME_QUERIES = "run both on the same queries of the same data"
 
 

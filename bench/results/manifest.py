@@ -61,7 +61,7 @@ _LONGEST_ALIAS = 40
 def valid_alias(text: str) -> str:
     """The alias, if it is valid as the name of a result; raises `ValueError` with the reason otherwise."""
     if not 1 <= len(text) <= _LONGEST_ALIAS:
-        raise ValueError(f"it has {len(text)} signs, and a name has 1 to {_LONGEST_ALIAS}")
+        raise ValueError(f"it has {len(text)} characters, and a name has 1 to {_LONGEST_ALIAS}")
     if "@" in text:
         raise ValueError("it reads like METHOD@DATASET")
     odd = [sign for sign in text if unicodedata.category(sign)[0] not in "LMN" and sign not in "._-+"]

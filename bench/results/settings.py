@@ -73,7 +73,7 @@ class RunSettings(Record):
         1,
         ge=1,
         le=MOST_REPEATS,
-        description="Run methods in which chance has a part, such as those with a language model, K times, and average",
+        description="Run nondeterministic methods, such as those with a language model, K times, and average",
     )
 
     def non_defaults(self) -> dict[str, Any]:

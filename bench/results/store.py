@@ -117,9 +117,9 @@ class StoredResult:
         if gone:
             from bench.results.commands import command
 
-            what = "is no regular file" if (folder / gone[0]).exists() else "is gone"
+            what = "is not a regular file" if (folder / gone[0]).exists() else "is gone"
             raise ResultError(
-                f"{folder / gone[0]} {what}: {MANIFEST} lists it, and does not say that it was left out; restore it, "
+                f"{folder / gone[0]} {what}: {MANIFEST} lists it and does not mark it as left out; restore it, "
                 f"or make the result again: {one_line(command(manifest), 400)}"
             )
         if lacking := without_code(manifest.scoring, metrics.metrics):
@@ -224,7 +224,7 @@ class StoredResult:
         table = self._read_values(REPEATS, REPEATS_SCHEMA)
         if len(table) != self.manifest.repeats * len(self.per_query):
             raise ResultError(
-                f"{self.folder / REPEATS} has not {self.manifest.repeats} rows for every query; run it again."
+                f"{self.folder / REPEATS} does not have {self.manifest.repeats} rows for every query; run it again."
             )
         return table
 

@@ -132,7 +132,7 @@ class Audit(Displayable):
         notes = ["recall@5 of two queries of a unit correlates by r; the variance of a mean is deff times that of"]
         notes.append("independent queries")
         if dependence.proposed != self.unit:
-            notes.append(f"The data speak for the unit {dependence.proposed}; the card's reason: {self.unit_reason}")
+            notes.append(f"The data support the unit {dependence.proposed}; the card's reason: {self.unit_reason}")
         named = [heading for method in CHEAP for heading in (f"{method} r", "deff")]
         title = f"unit of independence: {self.unit}, {dependence.card.sizes}"
         return table_of(("rule", "units", "largest", "effective", *named), rows, title, notes)

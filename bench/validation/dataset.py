@@ -214,7 +214,7 @@ def _schema_fault(schema: Any) -> str:
     from jsonschema.exceptions import best_match
 
     if not isinstance(schema, dict | bool):
-        return "it is no object"
+        return "it is not an object"
     if _longest_list(schema) > _LONGEST_LIST:
         return f"a list has more than {_LONGEST_LIST} items; the schema was not checked"
     try:

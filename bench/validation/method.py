@@ -104,9 +104,9 @@ class _Kit:
             ("tiny library: one tool", self.tiny_library),
             ("odd library: empty and repeated texts, no parameters", self.odd_library),
             ("no leak: an instance that processed another dataset first gives the same rankings", self.no_leak),
-            ("inputs: the arrays it is given stay as they are", self.inputs),
+            ("inputs: it does not change the arrays it receives", self.inputs),
             ("sets: recommended sets are valid and do not depend on the batch", self.sets),
-            ("reads: it asks nothing that its results are not named by", self.reads),
+            ("reads: its results name everything that it reads", self.reads),
         ]
 
     def describe(self, error: BaseException) -> str:
