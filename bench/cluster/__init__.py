@@ -1,4 +1,4 @@
-"""Clusters: the cells of a grid, and large work of a cell, on the machines of a Ray cluster.
+"""Clusters: runs the cells of a grid, and large computations of a cell, on the machines of a Ray cluster.
 
-The option `--ray` of `run`, `tune`, `reproduce` and `train` asks for it by name.
+The option `--ray` of `run`, `tune`, `reproduce` and `train` uses it.
 """

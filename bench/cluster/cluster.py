@@ -1,10 +1,10 @@
-"""The cells of a grid on the machines of a Ray cluster (https://docs.ray.io), which schedules, retries and moves data.
+"""Runs the cells of a grid on a Ray cluster (https://docs.ray.io), which schedules, retries and moves data.
 
 Each cell is one task. Its dataset goes through Ray's object store once, its result comes back as the bytes of its
-files, and this process puts it into its place among the results: the nodes need no shared folder. The texts that the
-models of a cell compute, and its large searches, are shared among the nodes (`bench.cluster.shards`). A node
-builds the method by its spec, so bench, the method and the models it names have to be there; the identity of the result
-tells whether they are the same as here.
+files, and this process stores it among the results: the nodes need no shared folder. The inputs of a cell's models, and
+its large searches, are distributed over the nodes (`bench.cluster.shards`). A node builds the method from its spec, so
+bench, the method and the models it names must be installed there; the identity of the result shows whether they are the
+same as here.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from bench.evaluation.worker import RunCell, work
 from bench.models.shards import spread_by
 from bench.results.store import MANIFEST, StoredResult, result_lock
 
-#: Another node is tried so often when one dies with a cell, or a cell's process does.
+#: Number of further tries if a node or a cell's process dies.
 _RETRIES = 3
-#: Seconds without an ended cell after which the nodes are looked at.
+#: Seconds without a finished cell after which the nodes are checked.
 _PATIENCE = 10.0
-#: Resources that a task asks for by another name than nodes have them.
+#: Resources whose name in a task differs from the name in nodes.
 _NAMES = {"num_cpus": "CPU", "num_gpus": "GPU"}
-#: How a client begins an HTTP/2 connection, with settings that say nothing (RFC 9113, section 3.4).
+#: The start of an HTTP/2 connection by a client, with empty settings (RFC 9113, section 3.4).
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-#: More cores make an encoder hardly faster.
+#: More cores hardly make an encoder faster.
 _CORES_OF_A_MODEL = 4
 
 
 @dataclass(frozen=True)
 class Returned:
-    """What comes back from a node: the files of the result, or the error that ended the cell, and what was noted."""
+    """The reply of a node: the files of the result, or the error that ended the cell, and its notes."""
 
     outcome: dict[str, bytes] | BenchError
     notes: tuple[str, ...]
@@ -61,13 +61,13 @@ class Returned:
 class Cluster:
     """Runs each cell as a task of a Ray cluster.
 
-    A task takes the resources that its method states, or usual ones (`_demand`); as many run at a time as there is
-    room for. If a node dies, Ray gives its cells to others. Cells that pay for their answers or ask a service run on
-    this machine, one after the other: the journal and the spending limit are here, and the service may be.
+    A task requires the resources that its method states, or defaults (`_demand`); as many run at a time as fit. If a
+    node dies, Ray gives its cells to others. Cells that pay for their answers or call a service run on this machine,
+    one after the other: the journal and the spending limit are here, and the service may be.
 
     Attributes:
-        address: of the cluster, as `ray.init` takes it; `local` starts one on this machine for as long as it runs.
-        load: gives a dataset for a spec.
+        address: of the cluster, as for `ray.init`; `local` starts one on this machine for the duration of the run.
+        load: loads the dataset of a spec.
 
     Raises:
         UnavailableError: Ray is not installed.
@@ -77,14 +77,14 @@ class Cluster:
     load: Callable[[Spec], Dataset]
 
     def __post_init__(self) -> None:
-        # Not `bench.base.errors.require`: its table is part of the identity of every method, and no method uses Ray.
+        # Not `bench.base.errors.require`: its table belongs to the identity of every method, and no method uses Ray.
         if not is_installed("ray"):
             raise UnavailableError(
                 f"--ray needs the package ray, which is not installed; install it with `{install_command('ray')}`."
             )
 
     def run(self, cells: Sequence[RunCell], progress: Progress) -> Generator[Path | BenchError]:
-        """As `Executor.run`.
+        """See `Executor.run`.
 
         Raises:
             UnavailableError: there is no cluster at the address.
@@ -110,7 +110,7 @@ class Cluster:
                 staying = [cell for cell in cells if _stays(cell)]
                 with closing(Processes(1).run(staying, progress)) as here:
                     for number, cell in enumerate(cells):
-                        # What ends first is stored first, so that nothing that is done is lost.
+                        # Results are stored in the order in which they finish, so that finished work is never lost.
                         while waiting and (_stays(cell) or number not in outcomes):
                             ready, _ = ray.wait(list(waiting), num_returns=1, timeout=_PATIENCE)
                             for reference in ready or _hopeless(waiting, demands):
@@ -130,7 +130,7 @@ class Cluster:
         """Let the models and searches of this process share their work with the cluster for a block.
 
         Raises:
-            UnavailableError: as of `run`.
+            UnavailableError: as in `run`.
         """
         with self._connect(progress):
             nodes = _nodes()
@@ -142,13 +142,13 @@ class Cluster:
     def _connect(self, progress: Progress) -> Iterator[None]:
         import ray
 
-        # A cluster runs what it is sent, so that only this machine may reach one that is started here.
+        # A cluster runs any code it receives, so that a cluster started here accepts only this machine.
         started: dict[str, Any] = (
             {"address": "local", "num_cpus": cores(), "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
             if self.address == "local"
             else {"address": self.address}
         )
-        # Ray prints what happens to nodes and tasks to standard output, where the command's own output belongs.
+        # Ray prints events of nodes and tasks to standard output, where the command's own output belongs.
         with contextlib.redirect_stdout(_RayOutput(progress)):
             try:
                 _knock(self.address)
@@ -166,30 +166,30 @@ class Cluster:
 
 
 def _knock(address: str) -> None:
-    """See that a gRPC server listens where a cluster should be; Ray would try for minutes, or wait for ever.
+    """Check that a gRPC server listens at the cluster's address; Ray would try for minutes, or wait forever.
 
     Raises:
-        OSError: nothing listens, or what does says nothing or something else.
+        OSError: nothing listens, or the reply is missing or unexpected.
         OverflowError: there is no such port.
     """
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdecimal():
         return
     with socket.create_connection((host.strip("[]"), int(port)), _PATIENCE) as line:
-        # Behind TLS, the server waits for a handshake, which is Ray's to make.
+        # With TLS, the server waits for a handshake, which is left to Ray.
         if not env_flag("RAY_USE_TLS"):
             line.sendall(_PREFACE)
             frame = line.makefile("rb").read(4)
-            # Each side of an HTTP/2 connection begins with a frame of settings, which is type 4.
+            # Each side of an HTTP/2 connection starts with a settings frame, which is type 4.
             if len(frame) < 4 or frame[3] != 4:
                 raise OSError("what listens there is no cluster")
 
 
 def _demand(cell: RunCell, nodes: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """What a task takes, in Ray's names, checked against what the nodes have.
+    """The resources of a task, by Ray's names, checked against those of the nodes.
 
     Raises:
-        UsageError: no node has it all, so that the task would wait for ever.
+        UsageError: no node has all of them, so that the task would wait forever.
     """
     demand = _usual(cell.models, nodes) | dict(cell.resources)
     if not _fits(demand, nodes):
@@ -201,7 +201,7 @@ def _demand(cell: RunCell, nodes: Sequence[Mapping[str, float]]) -> dict[str, fl
 
 
 def _usual(models: bool, nodes: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """What a task takes that says nothing, with or without models."""
+    """The default resources of a task, with or without models."""
     if not models:
         return {"num_cpus": 1.0}
     if any(node.get("GPU", 0) >= 1 for node in nodes):
@@ -211,19 +211,19 @@ def _usual(models: bool, nodes: Sequence[Mapping[str, float]]) -> dict[str, floa
 
 
 def _nodes() -> list[Mapping[str, float]]:
-    """What each node that is alive has."""
+    """The resources of each live node."""
     import ray
 
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
 
 
 def _fits(demand: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> bool:
-    """Whether a node has all that a task takes, free or not."""
+    """Whether a node has all resources of a task, free or not."""
     return any(all(node.get(_NAMES.get(name, name), 0) >= value for name, value in demand.items()) for node in nodes)
 
 
 def _hopeless(waiting: Mapping[Any, int], demands: Mapping[int, Mapping[str, float]]) -> list[Any]:
-    """Tasks that no node can take any more since some died, cancelled; Ray itself would wait for ever."""
+    """Cancel tasks that no remaining node can run, and return them; Ray itself would wait forever."""
     import ray
 
     nodes = _nodes()
@@ -238,18 +238,18 @@ def _stays(cell: RunCell) -> bool:
 
 
 def _beside(demand: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> int:
-    """How many such tasks a node may run at a time."""
+    """The number of such tasks that a node can run at a time."""
     return max(1, int(max(node.get("CPU", 0) for node in nodes) // max(demand["num_cpus"], 1)))
 
 
 def _places(demand: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> int:
-    """How many such tasks the cluster has room for, with nothing else on it."""
+    """The number of such tasks that fit on an otherwise idle cluster."""
     names = {_NAMES.get(name, name): value for name, value in demand.items() if value > 0}
     return sum(int(min(node.get(name, 0) // value for name, value in names.items())) for node in nodes if names)
 
 
 def _task(demand: Mapping[str, float]) -> Any:
-    """The remote function with a cell's resources."""
+    """The remote function, with the resources of a cell."""
     import ray
 
     return ray.remote(**task_options(demand, _RETRIES))(run_cell)
@@ -269,11 +269,11 @@ class _RayOutput(io.TextIOBase):
 
 
 def run_cell(cell: RunCell, dataset: Dataset, shards: Shards) -> Returned:
-    """Run a cell on a node, in a folder that ends with it."""
+    """Run a cell on a node, in a temporary folder."""
     reports: list[Report] = []
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, spread_by(shards):
         outcome = work(replace(cell, results=Path(folder)), Forwarding(reports.append), {cell.plan.dataset: dataset})
-        # Bars of a node are not drawn: of all that it reports, only the lines for the user travel.
+        # Progress bars of a node are not drawn: of its reports, only notes are sent back.
         notes = tuple(report.text for report in reports if report.verb == "note")
         if isinstance(outcome, BenchError):
             return Returned(outcome, notes)
@@ -282,14 +282,14 @@ def run_cell(cell: RunCell, dataset: Dataset, shards: Shards) -> Returned:
 
 
 def _fetch(reference: Any, cell: RunCell) -> Returned:
-    """What a task returned; if Ray gave up on it, that as an error of the cell."""
+    """What a task returned; if Ray gave up on it, an error of the cell."""
     import ray
 
     try:
         returned: Returned = ray.get(reference)
     except ray.exceptions.RayError as error:
         lines = clean(str(error)).strip().splitlines() or [""]
-        # The last line of a traceback says what; of Ray's own sentences, the first does.
+        # The cause is in the last line of a traceback, but in the first sentence of Ray's own messages.
         said = lines[-1] if isinstance(error, ray.exceptions.RayTaskError) else lines[0]
         return Returned(
             MethodError(
@@ -302,12 +302,12 @@ def _fetch(reference: Any, cell: RunCell) -> Returned:
 
 
 def _store(cell: RunCell, returned: Returned, progress: Progress) -> Path | BenchError:
-    """Put a result in its place."""
+    """Store a result in its folder."""
     for line in returned.notes:
         progress.note(line)
     if isinstance(returned.outcome, BenchError):
         return returned.outcome
-    # What a user's code has used is a part of the id, and known since it was asked.
+    # The id covers what a user's code has used, which is known only after the run.
     told = json.loads(returned.outcome[MANIFEST])["result_id"]
     folder = cell.folder.with_name(f"{cell.folder.name.rpartition('-')[0]}-{told}")
     try:

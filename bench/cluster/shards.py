@@ -1,7 +1,7 @@
-"""Large work of a cell as tasks of a Ray cluster: encodings of many texts, and searches of large libraries by vectors.
+"""Large computations of a cell as tasks of a Ray cluster: encoding many texts, and vector search in large libraries.
 
-A shard is computed as the whole would be, in the same batches, so equal machines give equal numbers. The cell works on
-shards itself, too. So it never waits for resources that it holds: what no node has begun, it takes back.
+A shard is computed in the same batches as the whole would be, so equal machines give equal numbers. The cell also works
+on shards itself, so that it never waits for resources that it holds: it takes back shards that no node has started.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Index = TypeVar("Index")
 Part = TypeVar("Part")
 PartAnswer = TypeVar("PartAnswer")
 
-#: Another node is tried so often when one dies with a shard.
+#: Number of further tries if a node dies with a shard.
 _RETRIES = 3
-#: A shard is taken back when none has ended for so many seconds, and for so many times as long as one takes here.
+#: A shard is taken back if none has finished for this many seconds, and for this multiple of a shard's local time.
 _PATIENCE = 10.0
 _PATIENCE_FACTOR = 3
 
@@ -35,7 +35,7 @@ _LOADED: dict[Any, Any] = {}
 
 
 def task_options(demand: Mapping[str, float], retries: int) -> dict[str, Any]:
-    """What a task takes, as the arguments of `ray.remote`."""
+    """The resources of a task, as arguments of `ray.remote`."""
     options: dict[str, Any] = {name: demand[name] for name in ("num_cpus", "num_gpus", "memory") if name in demand}
     options["resources"] = {name: value for name, value in demand.items() if name not in options}
     options["runtime_env"] = {"env_vars": thread_settings(max(1, int(demand["num_cpus"])))}
@@ -44,14 +44,14 @@ def task_options(demand: Mapping[str, float], retries: int) -> dict[str, Any]:
 
 @dataclass
 class Shards:
-    """Spreads the work of a cell over the nodes of the cluster that this process is a worker of.
+    """Distributes the work of a cell over the nodes of the cluster; this process is one of its workers.
 
     Attributes:
-        demand: what a shard takes, in Ray's names: as much as the cell.
-        ahead: shards that are given away at a time; fewer after each that failed.
-        offline: as of `Session`.
-        size: inputs of a model in a shard; by default what encoders sort into batches at once.
-        given: shards that others computed, so far.
+        demand: the resources of a shard, by Ray's names, the same as those of the cell.
+        ahead: number of shards given to nodes at a time; reduced after each failure.
+        offline: as in `Session`.
+        size: number of model inputs in a shard; by default, as many as encoders sort into batches at once.
+        given: number of shards computed by other nodes so far.
     """
 
     demand: Mapping[str, float]
@@ -59,7 +59,7 @@ class Shards:
     offline: bool
     size: int = 2048
     given: int = 0
-    #: The index that was searched last, and where it lies in the object store.
+    #: The last index searched, and its reference in the object store.
     _stored: tuple[Any, Any] | None = None
 
     def rows(self, model: RowModel, inputs: Mapping[bytes, Any], progress: Progress) -> Iterator[dict[bytes, Row]]:
@@ -69,7 +69,7 @@ class Shards:
             yield from model.compute(dict(inputs), progress)
             return
         identity = model.identity
-        # The order in which models sort what they compute; the longest shards come first and stay here.
+        # The order in which models sort their inputs; the longest shards come first and stay here.
         order = sorted(inputs, key=lambda key: (-_size(inputs[key]), key))
         shards = [
             {key: inputs[key] for key in order[start : start + self.size]} for start in range(0, len(order), self.size)
@@ -95,7 +95,7 @@ class Shards:
         if self._stored is None or self._stored[0] is not index:
             try:
                 self._stored = (index, ray.put(index))
-            except ray.exceptions.RayError:  # it is larger than what the store has left
+            except ray.exceptions.RayError:  # it does not fit into the store
                 self.ahead = 0
                 return [search(index, part) for part in parts]
         place = self._stored[1]
@@ -111,7 +111,7 @@ class Shards:
         here: Callable[[Part], PartAnswer],
         parts: Sequence[Part],
     ) -> Iterator[tuple[int, PartAnswer]]:
-        """The answer to each part with its number, as they come: from the first on here, from the last on elsewhere."""
+        """Yield the answers to parts with their numbers as they arrive: the first parts run here, the last on nodes."""
         import ray
 
         task = ray.remote(**task_options(self.demand, _RETRIES))(elsewhere)
@@ -156,10 +156,10 @@ class Shards:
 def compute_shard(
     again: Callable[[], RowModel], identity: str, inputs: dict[bytes, Any], offline: bool
 ) -> dict[bytes, Row]:
-    """The rows of a shard, computed by a node.
+    """Compute the rows of a shard on a node.
 
     Raises:
-        UnavailableError: the model is missing on this node, or another one than where the shard comes from.
+        UnavailableError: the model is missing on this node, or differs from the sender's.
     """
     with config_context(Session(offline, False, None, loaded=_LOADED)):
         model = again()
@@ -169,7 +169,7 @@ def compute_shard(
 
 
 def search_shard(search: Callable[[Index, Part], PartAnswer], index: Index, part: Part) -> PartAnswer:
-    """The answer of an index to a part of the queries, found by a node."""
+    """Search an index for a part of the queries on a node."""
     return search(index, part)
 
 
@@ -178,5 +178,5 @@ def _gather(model: RowModel, inputs: dict[bytes, Any]) -> dict[bytes, Row]:
 
 
 def _size(given: Any) -> int:
-    """Characters of an input, a text or several that are read together."""
+    """The number of characters of an input: a text, or several that are read together."""
     return len(given) if isinstance(given, str) else sum(map(len, given))

@@ -1,1 +1,1 @@
-"""Evidence from stored results: comparisons with uncertainty, and explanations."""
+"""Comparisons of stored results, with uncertainty: for `bench compare`, the gate, tables and the site."""

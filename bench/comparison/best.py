@@ -1,4 +1,4 @@
-"""Who is best over several datasets, and of whom that can be said: one statement for commands, files and the site."""
+"""Which system is best over several datasets, and over which others: one statement for commands, files and the site."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.show.numbers import format_fixed, interval, number_or_none, p_value, 
 from bench.stats.macro import FEWEST_SOURCES
 from bench.stats.noninferiority import LEVEL
 
-#: Systems that a list names; others are counted.
+#: Number of systems that a list names; the others are counted.
 _MOST_NAMED = 3
 
 
@@ -24,19 +24,19 @@ def best_over_datasets(
     sources: int,
     worse: Sequence[WorseOn],
 ) -> BestOverDatasets:
-    """What can be said of the system with the best macro mean.
+    """The conclusions about the system with the best macro mean.
 
-    It is ahead of another where the test on these datasets tells the two apart and the interval of the difference
-    excludes zero. On a single dataset, which has that very test, the test alone decides.
+    It is ahead of another if the test on these datasets separates the two and the interval of the difference excludes
+    zero. On a single dataset, the test alone decides.
 
     Args:
         systems: names of the contenders, the one with the best macro mean first.
-        leads: (systems, 3) its lead over each and the ends of the interval, as of `bench.stats.macro.lead_intervals`;
+        leads: (systems, 3) its lead over each and the ends of the interval, as from `bench.stats.macro.lead_intervals`;
             positive in the metric's better direction.
-        p: (systems,) corrected p-values of the best and each, by the test on these datasets.
+        p: (systems,) corrected p-values of the best against each, by the test on these datasets.
         datasets: their names.
-        sources: how many they come from.
-        worse: as of `worse_on`, of all datasets.
+        sources: number of sources that they come from.
+        worse: the results of `worse_on` for all datasets.
     """
     found = [
         Lead(
@@ -61,12 +61,13 @@ def best_over_datasets(
 
 
 def worse_on(dataset: str, mean: float, rivals: Iterable[tuple[str, float, float]]) -> list[WorseOn]:
-    """The systems that are significantly better on one dataset than the best over all.
+    """The systems that are significantly better on one dataset than the overall best.
 
     Args:
         dataset: its name.
-        mean: of the best over all; higher is better.
-        rivals: name, mean and corrected p-value of each system that the dataset ranks, also of those that lack others.
+        mean: the mean of the overall best; higher is better.
+        rivals: name, mean and corrected p-value of each system that the dataset ranks, including systems missing on
+        other datasets.
     """
     better = sorted((p, name) for name, other, p in rivals if other > mean and p < LEVEL)
     return [WorseOn(dataset=dataset, system=name, p=p) for p, name in better]
@@ -76,13 +77,13 @@ def best_sentence(best: BestOverDatasets, titles: Mapping[str, str] | None = Non
     """The statement in words.
 
     Args:
-        best: what was found.
-        titles: system -> how a reader knows it; those that are not there have their own name.
+        best: the conclusions.
+        titles: system -> display name; others are shown by their own name.
     """
 
     def title(name: str) -> str:
         known = (titles or {}).get(name, name)
-        # In a list, its comma would look like the end of a name.
+        # In a list, a comma in a name would look like its end.
         return f"“{known}”" if "," in known else known
 
     def ahead(leads: Sequence[Lead]) -> str:
@@ -128,7 +129,7 @@ def _equals(p: float) -> str:
 def _join(
     names: Sequence[str], others: Callable[[int], str] = lambda rest: f"{rest} others", most: int = _MOST_NAMED
 ) -> str:
-    """`a, b and c`; of more than one too many, the rest is counted."""
+    """`a, b and c`; if more than one name is too many, the rest is counted."""
     rest = len(names) - most
     *first, last = names if rest < 2 else [*names[:most], others(rest)]
     return f"{', '.join(first)} and {last}" if first else last

@@ -1,4 +1,4 @@
-"""Comparing systems: tests of all pairs on each dataset, with ranks that follow from them, and over datasets."""
+"""Compares systems: tests of all pairs on each dataset and over datasets, with the ranks that follow from them."""
 
 from __future__ import annotations
 
@@ -75,15 +75,16 @@ _CORRECTIONS: dict[Correction, Callable[[NDArray[np.float64]], NDArray[np.float6
 
 @dataclass(frozen=True)
 class ComparisonQuestion:
-    """What a comparison is asked.
+    """The question of a comparison.
 
     Attributes:
-        metrics: by their canonical strings; none for the usual ones that all results have.
-        slices: names of slices by which the first metric is split, too.
-        moved: how many of the queries that moved most are listed, each way.
-        correction: how a family is corrected. A family is all pairs of systems for one metric on one dataset; with
+        metrics: canonical names; empty for the default metrics that all results have.
+        slices: names of slices by which the first metric is also split.
+        moved: number of queries with the largest changes to list, in each direction.
+        correction: the correction within a family. A family is all pairs of systems for one metric on one dataset; with
             `holm-all`, for all metrics and datasets together.
-        margin: the smallest difference that matters: systems are then called the same within it, where that is shown.
+        margin: the smallest difference that matters: systems count as the same if their difference is shown to be
+        smaller.
 
     Raises:
         UsageError: the margin is not a number above 0.
@@ -107,10 +108,10 @@ def compare_results(
     """Compare stored results with the first one.
 
     Args:
-        results: all on the same queries; the same methods on several datasets are compared over all of them as well.
+        results: on the same queries; the same methods on several datasets are also compared over all datasets.
         question: what is asked.
         across: whether tools may have been edited, added or removed.
-        progress: where downloads report to.
+        progress: receives reports of downloads.
 
     Raises:
         ResultError: two results are not on the same queries, data or protocol, or one is damaged.
@@ -120,7 +121,7 @@ def compare_results(
     def load(spec: str) -> Dataset | None:
 
         try:
-            # Slices need the dataset; the mere texts of queries are not worth a download.
+            # Slices need the dataset; the texts of queries alone do not justify a download.
             with config_context(offline=None if question.slices else True):
                 return load_dataset(spec, progress)
         except BenchError:
@@ -142,13 +143,13 @@ def compare_fields(
     """Compare systems on one dataset or several; the first system is the baseline.
 
     Args:
-        fields: one for each dataset. Of several, each has the same systems in the same order.
+        fields: one for each dataset, all with the same systems in the same order.
         question: what is asked.
         load: returns the dataset of a spec, for query texts and slices; None if it is not available.
 
     Raises:
-        UsageError: fewer than two systems; systems that differ between datasets; no metric that all have; a slice of
-            a dataset that is not available, or that it does not have.
+        UsageError: fewer than two systems; systems that differ between datasets; no metric that all have; or a slice
+            that a dataset lacks, or whose dataset is unavailable.
     """
     names = fields[0].names
     for field in fields[1:]:
@@ -168,7 +169,7 @@ def compare_fields(
     metrics = list(question.metrics) or fields[0].shared_metrics(USUAL)
     if not metrics:
         raise UsageError("the results share none of the default metrics: name one with --metric.")
-    # Across catalogues, others were asked of other tools.
+    # Across catalogues, the other systems searched other tools.
     variants = stored_variants([result for field in fields if not field.catalogues for result in field.results])
     references, correction = _references(fields[0]), question.correction
     values = [field.values(metric) for field in fields for metric in metrics]
@@ -198,7 +199,7 @@ def compare_fields(
 def _test_pairs(
     family: Sequence[MetricValues], references: NDArray[np.bool_], correction: Correction
 ) -> list[PairTests]:
-    """The tests of all pairs of systems on metrics that are corrected together; with too few units, no pair differs."""
+    """Test all pairs of systems on metrics that are corrected together; with too few units, no pair differs."""
     first, second = np.triu_indices(len(references), 1)
     p = [
         p_of_pairs(one.values, first, second, one.units, span=one.span.of_differences())
@@ -210,12 +211,12 @@ def _test_pairs(
 
 
 def _references(field: Field) -> NDArray[np.bool_]:
-    """(systems,) the references: all that were named but floors and oracles."""
+    """(systems,) the references: all named systems except floors and oracles."""
     return reference_mask(np.array([competes(result) for result in field.results]), len(field.results))
 
 
 def _name_family(references: int, metrics: int, datasets: int, correction: Correction) -> str:
-    """Which pairs are corrected together, in words."""
+    """The pairs that are corrected together, in words."""
     count = references * (references - 1) // 2
     pairs = "one pair" if count < 2 else f"all {count} pairs"
     if correction == "holm-all":
@@ -281,7 +282,7 @@ def _on_dataset(
 
 
 def _dataset_of(field: Field, question: ComparisonQuestion, load: Callable[[str], Dataset | None]) -> Dataset | None:
-    """The dataset, for slices and texts of queries; None where it is not needed, or only for texts and not there."""
+    """The dataset, for slices and texts of queries; None if not needed, or if unavailable and needed only for texts."""
     if field.catalogues:
         return field.catalogues[0].dataset
     identity = field.results[0].manifest.dataset
@@ -298,7 +299,7 @@ def _dataset_of(field: Field, question: ComparisonQuestion, load: Callable[[str]
 
 
 def _unreached(field: Field) -> list[str]:
-    """Which systems the edited tools never reached, each in a sentence."""
+    """A sentence for each system that the edited tools never reached."""
     systems = zip(field.names, field.results, field.catalogues, strict=False)
     sentences = [
         unreached_sentence(name, why_not_given(result.manifest.method), catalogue.change)
@@ -310,12 +311,12 @@ def _unreached(field: Field) -> list[str]:
 def _places(
     field: Field, numbers: NDArray[np.float64], ranks: NDArray[np.int64], references: NDArray[np.bool_]
 ) -> list[dict[str, Any]]:
-    """What a standing has on one dataset as over several, system by system.
+    """The fields of a standing that one dataset and several share, for each system.
 
     Args:
         field: the systems.
-        numbers: (systems, 3) means with the ends of their intervals.
-        ranks, references: as of `rank_ranges`.
+        numbers: (systems, 3) means and the ends of their intervals.
+        ranks, references: as in `rank_ranges`.
     """
     return [
         {
@@ -366,14 +367,14 @@ def _differences(
     corrected: NDArray[np.float64],
     sizes: NDArray[np.int64],
 ) -> list[SystemDifference]:
-    """Every system less the first.
+    """The differences of every system from the first.
 
     Args:
         field: the systems.
-        values: of a metric, on all queries or on some.
+        values: the values of a metric, on all queries or on some.
         question: what is asked.
-        corrected: (systems less one,) p-values of the pairs with the first.
-        sizes: (systems less one,) how many pairs each is corrected over.
+        corrected: (systems - 1,) corrected p-values of the pairs with the first.
+        sizes: (systems - 1,) number of pairs over which each is corrected.
     """
     table, units, span = values.values, values.units, values.span.of_differences()
     d, others = table[:, 1:] - table[:, :1], np.arange(1, table.shape[1])
@@ -409,9 +410,10 @@ def _against_margin(
         verdict = judge_interval(item.lower, item.upper, margin, enough_units(units))
         needed = None
         if item.units > 1 and verdict == "undecided":
-            # A unit is an observation with such a standard deviation that the mean has its error.
+            # Each unit counts as one observation; its standard deviation is chosen to give the standard error of the
+            # mean.
             needed = queries_for_equivalence(float(means[i]), float(errors[i]) * math.sqrt(item.units), margin)
-        # Nor do fewer decide than are worth enough.
+        # Nor is the number below the minimum for a decision.
         needed = None if needed is None else max(needed, math.ceil(FEWEST_UNITS * item.units / effective_units(units)))
         reports.append(MarginReport(margin=margin, low=item.lower, high=item.upper, verdict=verdict, needed=needed))
     return reports
@@ -479,7 +481,7 @@ def _moves(field: Field, values: MetricValues, most: int, dataset: Dataset | Non
 
 
 def _moved_tools(field: Field, system: int, query: str, ranked: Mapping[int, Ranked]) -> list[MovedTool]:
-    """Gold tools of a query that a system ranks elsewhere than the first, where both rankings are there."""
+    """Gold tools of a query whose rank differs from that of the first system, if both rankings exist."""
     if not {0, system} <= ranked.keys():
         return []
     snapshot = field.catalogues[0].snapshot
@@ -495,11 +497,11 @@ def _over_datasets(
     on_each: Mapping[str, MetricReport],
     correction: Correction,
 ) -> MacroReport:
-    """A metric over datasets.
+    """Compare the systems on a metric over datasets.
 
     Args:
         fields: the systems on each dataset.
-        parts: their values on each.
+        parts: their values on each dataset.
         on_each: what was found on each dataset, by its name.
         correction: of the family of all pairs.
     """
@@ -508,7 +510,7 @@ def _over_datasets(
     values, units = [part.values for part in parts], [part.units for part in parts]
     span = span_of(metric, [result for field in fields for result in field.results])
     numbers = macro_intervals(values, units=units, sources=sources, span=span)
-    # The tests are about these very datasets, whatever others there may be.
+    # The tests are about exactly these datasets.
     table, codes = macro_values(values, units, sources)
     whole = MetricValues(metric, sign, np.arange(len(table)), table, codes, ANY)
     (tests,) = _test_pairs([whole], references, correction)
@@ -542,14 +544,14 @@ def _best(
     span: Span,
     on_each: Mapping[str, MetricReport],
 ) -> BestOverDatasets | None:
-    """Who is best over the datasets; None for fewer than two systems that compete.
+    """The best system over the datasets; None for fewer than two competing systems.
 
     Args:
-        field: of any dataset: its systems.
-        parts, sources: their values on each dataset, and where its queries come from.
-        standings: over the datasets, in the order of the systems.
+        field: that of any dataset, for its systems.
+        parts, sources: their values on each dataset, and the source of its queries.
+        standings: those over the datasets, in the order of the systems.
         p: (systems, systems) corrected p-values over the datasets.
-        span: the range of the metric's mean on all of them.
+        span: the range of the metric's mean over all datasets.
         on_each: what was found on each dataset, by its name.
     """
     sign, names = parts[0].sign, field.names

@@ -1,4 +1,4 @@
-"""A comparison as people use it: its tables, a DataFrame, Markdown and LaTeX. `bench.compare` gives one."""
+"""A comparison in the Python API: its tables, a DataFrame, Markdown and LaTeX. `bench.compare` returns it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class Comparison(Displayable, ComparisonRecord):
-    """What `bench compare` found.
+    """The outcome of `bench compare`.
 
     Attributes:
-        family: which pairs were corrected together, in words.
-        margin: the difference below which systems are called the same, if one was given.
+        family: the pairs corrected together, in words.
+        margin: the difference below which systems count as the same, if set.
     """
 
     @cached_property
     def table(self) -> pandas.DataFrame:
-        """One row a dataset, metric and system.
+        """One row per dataset, metric and system.
 
         Columns: `dataset`, `split`, `metric`, `n`, `units`, `system`, `result_id`; `mean`, `low`, `high` with the 95%
         interval; the ranks that the tests leave open, from `rank_low` to `rank_high`, and `tier`, an old name of
@@ -43,7 +43,7 @@ class Comparison(Displayable, ComparisonRecord):
         return frame([dict(zip(COLUMNS, row, strict=True)) for row in flat_rows(self)], COLUMNS)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything that was found, as `bench compare --json` prints it."""
+        """The whole comparison, as `bench compare --json` prints it."""
         return self.model_dump(mode="json")
 
     def to_markdown(self) -> str:

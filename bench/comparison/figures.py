@@ -1,6 +1,6 @@
-"""A comparison as an SVG chart: means with intervals and ranks.
+"""A comparison as an SVG chart: means with intervals and ranks. `bench plot` and notebooks draw it.
 
-Names come from outside: they are escaped, and what XML cannot hold is left out.
+Names are untrusted: they are escaped, and characters that XML does not allow are left out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Figure:
     """A chart as SVG text, which a notebook draws.
 
     Attributes:
-        title: what it shows.
+        title: a description of the content.
         svg: the drawing.
     """
 
@@ -43,11 +43,11 @@ class Figure:
         return Figure(f"{report.datasets[0].metrics[0].metric}: {report._line()}", draw(report))
 
     def save(self, path: str | Path) -> Path:
-        """Write it as SVG, PNG or PDF, by the end of the name.
+        """Write it as SVG, PNG or PDF, by the suffix of the name.
 
         Raises:
-            UsageError: the name ends otherwise.
-            UnavailableError: PNG and PDF need an extra that is not installed.
+            UsageError: the name has another suffix.
+            UnavailableError: PNG or PDF needs an extra that is not installed.
             StorageError: it cannot be written.
         """
         place = expand_path(path)

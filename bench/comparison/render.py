@@ -1,4 +1,4 @@
-"""A comparison as Markdown, CSV and LaTeX. Names are untrusted, and each format escapes them."""
+"""A comparison as Markdown, CSV and LaTeX for `bench compare` and the API. Each format escapes untrusted names."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ FEW_SOURCES = (
     f"With fewer than {FEWEST_SOURCES} sources, intervals over datasets are too narrow for other datasets: if datasets "
     "differ much, nominal 95% intervals cover the true value in about 78% and 90% of cases for two and three."
 )
-#: Characters of a name in a caption, which has three lines at most.
+#: Maximum characters of a name in a caption, which has at most three lines.
 _CAPTION_NAME = 36
 PLACED = "In parentheses: floors and oracles, each as if it alone were added to the others."
 SLICE_SIGNS = "Signs in a table of slices are corrected within that table, which is a family of its own."
 
 
 def signs(report: ComparisonRecord) -> str:
-    """What the signs mean, and which pairs were corrected together: all that is said of a pair follows from that."""
+    """The meaning of the signs, and the pairs corrected together, on which all statements about pairs rest."""
     correction = "Benjamini-Hochberg" if report.correction == "benjamini-hochberg" else "Holm"
     metrics = [metric.metric for metric in report.datasets[0].metrics]
     several = len(metrics) > 1 and report.correction != "holm-all"
@@ -45,7 +45,7 @@ def signs(report: ComparisonRecord) -> str:
     if report.margin is not None:
         same = (
             f" {SAME}: the same as {report.baseline} within {report.margin:g} (two one-sided tests at 5% each, not "
-            "corrected: the 90% interval of the difference lies inside of the margin)."
+            "corrected: the 90% interval of the difference lies inside the margin)."
         )
     primary = f"; {metrics[0]} is primary, the others are secondary" if several else ""
     return (
@@ -55,8 +55,8 @@ def signs(report: ComparisonRecord) -> str:
 
 
 def legend(report: ComparisonRecord) -> str:
-    """What is in the tables."""
-    return f"{signs(report)} Tests are paired randomisation tests; they and intervals take groups of dependent queries."
+    """The legend of the tables."""
+    return f"{signs(report)} Tests are paired randomisation tests; they and intervals use groups of dependent queries."
 
 
 def reversed_orders(dataset: DatasetReport) -> list[str]:
@@ -75,7 +75,7 @@ def reversed_orders(dataset: DatasetReport) -> list[str]:
 
 
 def catalogue_lines(dataset: DatasetReport) -> list[str]:
-    """A line for each of the first tools that a system has otherwise than the baseline."""
+    """A line for each of the first tools that differ between a system and the baseline."""
     all_lines = []
     for item in dataset.catalogues:
         shown = item.change.lines()
@@ -86,7 +86,7 @@ def catalogue_lines(dataset: DatasetReport) -> list[str]:
 
 
 def few_units(dataset: DatasetReport) -> list[str]:
-    """What to say where there are too few units for conclusions."""
+    """A warning if there are too few units for conclusions."""
     few = {metric.units for metric in dataset.metrics if not all(item.decided for item in metric.differences)}
     if not few:
         return []
@@ -98,7 +98,7 @@ def few_units(dataset: DatasetReport) -> list[str]:
 
 
 def answer_tokens(dataset: DatasetReport) -> list[str]:
-    """What an agent pays for the answers of each search outside of bench, in a sentence; none where nobody knows it."""
+    """A sentence with the tokens of the answers of each external search; empty if unknown."""
     known = [f"{item.name} {count(item.answer_tokens)}" for item in dataset.systems if item.answer_tokens is not None]
     return [f"mean tokens of an answer, as the search sent it: {', '.join(known)}"] if known else []
 
@@ -111,7 +111,7 @@ def title(dataset: DatasetReport) -> str:
 
 
 def few_sources(macro: MacroReport) -> list[str]:
-    """What to say where intervals over datasets are too narrow."""
+    """A warning if intervals over datasets are too narrow."""
     return [FEW_SOURCES] if len(set(macro.sources)) < FEWEST_SOURCES else []
 
 
@@ -146,7 +146,7 @@ def markdown(report: ComparisonRecord) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-#: Columns of a comparison as one flat table.
+#: Columns of the flat table of a comparison.
 COLUMNS = (
     "dataset split metric n units system result_id mean low high tier rank_low rank_high baseline difference "
     "difference_low difference_high p corrected p_t p_wilcoxon dz wins ties losses detectable needed verdict "
@@ -155,7 +155,7 @@ COLUMNS = (
 
 
 def flat_rows(report: ComparisonRecord) -> list[list[object]]:
-    """One row of `COLUMNS` for each dataset, metric and system; the baseline has None in those of the difference."""
+    """One row of `COLUMNS` for each dataset, metric and system; the baseline has None in columns of the difference."""
     rows: list[list[object]] = []
     for dataset in report.datasets:
         ids = {item.name: item.result_id for item in dataset.systems}
@@ -181,11 +181,11 @@ def csv_text(report: ComparisonRecord) -> str:
 
 
 def latex(report: ComparisonRecord, details: bool = False) -> str:
-    """One table, ready to paste: the best of a column is bold, the second underlined, daggers say what differs.
+    """One table, ready to paste: the best of a column is bold, the second underlined, daggers mark differences.
 
     Args:
         report: the comparison.
-        details: show the 95% interval of each mean.
+        details: whether to show the 95% interval of each mean.
     """
     metrics = list(dict.fromkeys(metric.metric for dataset in report.datasets for metric in dataset.metrics))
     (table,) = grid(report, metrics, intervals=details)

@@ -1,4 +1,4 @@
-"""The models of a comparison, which define the JSON of `bench compare`."""
+"""The records of a comparison, which define the JSON of `bench compare`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Correction = Literal["holm", "benjamini-hochberg", "holm-all"]
 
 
 class System(Record, Sparing):
-    """One of the compared results. `name` is unique within the comparison.
+    """A compared result. `name` is unique within the comparison.
 
-    `answer_tokens`: mean over the answered queries of the text that a search outside of bench sent; left out where it
-    is not known.
+    `answer_tokens`: mean tokens, over the answered queries, of the text that an external search sent; left out if
+    unknown.
     """
 
     spared: ClassVar[frozenset[str]] = frozenset({"answer_tokens"})
@@ -32,11 +32,11 @@ class Standing(Record):
     """A system on one metric.
 
     Attributes:
-        mean, low, high: over the queries, with its 95% interval, which takes units; no interval for a single unit.
-        tier: old, the same as `rank_low`; the next version leaves it out.
-        rank_low, rank_high: best and worst rank that `MetricReport.pairs` leave open (`bench.stats.ranking`).
-        reference: false for floors and oracles, which are placed as if each alone were added to the others.
-        lenient: the mean where tools that read like a gold tool count as found; none where the result has none.
+        mean, low, high: over the queries, with a 95% interval that resamples units; no interval for a single unit.
+        tier: deprecated, the same as `rank_low`; the next version removes it.
+        rank_low, rank_high: best and worst rank compatible with `MetricReport.pairs` (`bench.stats.ranking`).
+        reference: false for floors and oracles, each ranked as if added alone to the others.
+        lenient: the mean if tools that read like a gold tool count as found; none if the result has none.
     """
 
     system: str
@@ -51,14 +51,14 @@ class Standing(Record):
 
 
 class MarginReport(Record):
-    """A difference against the margin that was asked for: two one-sided tests at the 5% level, not corrected.
+    """A difference against the requested margin: two one-sided tests at the 5% level, not corrected.
 
     Attributes:
         margin: the smallest difference that matters.
-        low, high: 90% interval of the difference, which takes units.
-        verdict: `within` where it lies inside of the margin, either way, `beyond` where outside, else `undecided`.
-        needed: units, in all, that would show the difference to be within the margin with 80% power, if mean and spread
-            stay as they are; none where no number would.
+        low, high: 90% interval of the difference, from units.
+        verdict: `within` if it lies inside the margin in both directions, `beyond` if outside, else `undecided`.
+        needed: total number of units that would show the difference to be within the margin with 80% power, if mean and
+            spread stay the same; none if no number would.
     """
 
     margin: float
@@ -69,23 +69,23 @@ class MarginReport(Record):
 
 
 class SystemDifference(Record):
-    """A system less the baseline on the same queries.
+    """The difference of a system from the baseline on the same queries.
 
     Attributes:
-        low, high: interval of the mean difference, which takes units: those of a family hold their differences
-            together in 95% of cases. It holds zero just where `corrected` is at least 0.05.
+        low, high: interval of the mean difference, from units: all intervals of a family contain their differences at
+            once in 95% of cases. It contains zero exactly if `corrected` is at least 0.05.
         p: two-sided paired randomisation test of this pair alone, signs flipped by unit.
-        corrected: `p` corrected for the family, as in `MetricReport.pairs`; of slices, for the values of the slice.
+        corrected: `p` corrected for the family, as in `MetricReport.pairs`; for slices, over the values of the slice.
         decided: whether there are enough units for a conclusion.
-        verdict: by `corrected`; `not decided` does not say that the two are the same.
-        margin: whether they are the same within a margin, where one was given.
+        verdict: from `corrected`; `not decided` does not mean that the two are the same.
+        margin: whether they are the same within the margin, if one is set.
         p_t, p_wilcoxon: t test with cluster-robust errors (CR2) and Wilcoxon's signed-rank test of unit means, not
             corrected.
-        dz: mean difference / standard deviation of the differences; none where they do not vary.
+        dz: mean difference / standard deviation of the differences; none if they do not vary.
         wins, ties, losses: queries on which the system is better, equal and worse than the baseline.
-        detectable: the smallest difference that so many units show with 80% power at the 5% level.
-        needed: units that would show the difference found with that power; none for no difference. A single unit has
-            neither.
+        detectable: the smallest difference that this number of units shows with 80% power at the 5% level.
+        needed: number of units that would show the observed difference with that power; none for no difference. A
+            single unit has neither.
     """
 
     system: str
@@ -111,12 +111,12 @@ class Tried(Record):
     """A system that is one of several variants, or is compared with one (`bench.comparison.variants`).
 
     Attributes:
-        variants: how many are stored for these test queries, with the system.
-        best: whether none of them has a better mean.
-        p: of the difference from the baseline, corrected for the variants of both that have the metric by the same code
-            (`bench.stats.best_of_many`), not for the family of the comparison; none for the baseline, where there is
-            nothing to correct, and where there are too few units for a conclusion.
-        elsewhere: the mean to expect if the best is chosen on other queries; none for other than the best.
+        variants: number stored for these test queries, including the system.
+        best: whether no other variant has a better mean.
+        p: p-value of the difference from the baseline, corrected for the variants of both that have the metric by the
+            same code (`bench.stats.best_of_many`), not for the family of the comparison; none for the baseline, if
+            there is nothing to correct, and with too few units for a conclusion.
+        elsewhere: the expected mean if the best is chosen on other queries; only for the best.
     """
 
     system: str
@@ -132,11 +132,11 @@ class MetricReport(Record, Sparing):
     Attributes:
         n, units: queries that the metric is taken on, and their units of independence.
         pairs: (systems, systems) p-values of the paired randomisation test of every pair, corrected over all pairs of
-            the references and this pair, in the order of the systems; 1 where there are too few units for a
-            conclusion. Ranks, signs, verdicts and sentences follow from them.
+            the references and this pair, in the order of the systems; 1 with too few units for a conclusion. Ranks,
+            signs, verdicts and sentences follow from them.
         reversed: pairs of systems whose order depends on tools that read like a gold tool: the first has the better
             mean, and the second the better lenient mean.
-        tried: the systems of which several variants are stored, or of whose baseline; left out where there are none.
+        tried: the systems with several stored variants of themselves or of their baseline; left out if there are none.
     """
 
     spared: ClassVar[frozenset[str]] = frozenset({"tried"})
@@ -169,7 +169,7 @@ class Move(Record):
 
     Attributes:
         text: null if the dataset is not available.
-        tools: gold tools that are ranked elsewhere than by the baseline, across catalogues.
+        tools: gold tools with another rank than in the baseline, across catalogues.
     """
 
     query_id: str
@@ -180,7 +180,7 @@ class Move(Record):
 
 
 class QueryMoves(Record):
-    """The queries that moved most on one metric from the baseline to a system."""
+    """The queries with the largest changes on one metric from the baseline to a system."""
 
     system: str
     metric: str
@@ -201,9 +201,10 @@ class DatasetReport(Record):
     Attributes:
         n: judged queries.
         unit: what makes queries dependent, such as `gold+group`, or `none`.
-        units, effective: units of independence of the judged queries, and how many independent queries they are worth.
+        units, effective: units of independence of the judged queries, and their effective number of independent
+        queries.
         catalogues: those of the systems after the first, if results are compared across catalogues.
-        origin: sentences on where the queries come from, if people did not write them.
+        origin: sentences on the source of the queries, if people did not write them.
     """
 
     dataset: str
@@ -223,15 +224,15 @@ class DatasetReport(Record):
 
 
 class Lead(Record):
-    """What the best system over several datasets is ahead of another by; positive in the metric's better direction.
+    """The lead of the best system over another, over several datasets; positive in the metric's better direction.
 
     Attributes:
         difference, low, high: of the macro means, with a 95% interval that resamples sources and units; with too few
-            sources it is about these datasets alone. No interval where nothing is known about the spread.
-        p: the paired randomisation test on these datasets, corrected by Holm over all pairs of systems; 1 where there
-            are too few units for a conclusion.
-        verdict: `ahead` where the test tells the two apart and the interval excludes zero, `these datasets` where the
-            test does and the interval contains zero, else `not told apart`.
+            sources it is about these datasets only. No interval if the spread is unknown.
+        p: the paired randomisation test on these datasets, corrected by Holm over all pairs of systems; 1 with too few
+            units for a conclusion.
+        verdict: `ahead` if the test separates the two and the interval excludes zero, `these datasets` if the test does
+            and the interval contains zero, else `not told apart`.
     """
 
     system: str
@@ -243,7 +244,7 @@ class Lead(Record):
 
 
 class WorseOn(Record):
-    """A dataset on which the best system over all is significantly worse than another, with the corrected p-value."""
+    """A dataset on which the overall best system is significantly worse than another, with the corrected p-value."""
 
     dataset: str
     system: str
@@ -251,13 +252,13 @@ class WorseOn(Record):
 
 
 class BestOverDatasets(Record):
-    """Which system has the best macro mean, and of whom that can be said.
+    """The system with the best macro mean, and the systems it leads.
 
     Attributes:
         datasets: in their order.
-        sources: how many they come from.
+        sources: number of sources that they come from.
         leads: over the other contenders, the closest first.
-        worse: every case of a dataset whose own tests contradict the order over all of them.
+        worse: every dataset whose own tests contradict the overall order.
     """
 
     system: str
@@ -272,10 +273,10 @@ class MacroStanding(Record):
 
     Attributes:
         mean, low, high: mean over sources of the mean over a source's datasets; the interval resamples sources, and
-            units within their datasets. None where nothing is known about the spread.
-        rank_low, rank_high: the ranks that tests on these datasets leave open.
+            units within their datasets. None if the spread is unknown.
+        rank_low, rank_high: the ranks compatible with the tests on these datasets.
         reference: false for floors and oracles.
-        mean_rank: the mean over sources of its rank on a source, of which the Friedman test is one.
+        mean_rank: the mean over sources of its rank on a source, as in the Friedman test.
     """
 
     system: str
@@ -292,11 +293,11 @@ class MacroReport(Record):
     """One metric over several datasets. Datasets of one source, which share queries, count as one.
 
     Attributes:
-        sources: of the datasets, in their order.
+        sources: the sources of the datasets, in their order.
         friedman: p-value of the Friedman test that all systems rank alike; none for fewer than three systems.
-        critical: Nemenyi's critical difference of mean ranks at the 5% level. Who differs from whom is for the ranks of
-            `standings` to say.
-        best: who is best over the datasets; none for fewer than two contenders.
+        critical: Nemenyi's critical difference of mean ranks at the 5% level. The ranks of `standings` decide which
+            systems differ.
+        best: the best system over the datasets; none for fewer than two contenders.
         statement: the same in a sentence; empty if there is none.
     """
 
@@ -311,11 +312,11 @@ class MacroReport(Record):
 
 
 class ComparisonRecord(Record):
-    """What `bench compare` found.
+    """The outcome of `bench compare`.
 
     Attributes:
-        family: which pairs were corrected together, in words.
-        margin: the difference below which systems are called the same, if one was given.
+        family: the pairs corrected together, in words.
+        margin: the difference below which systems count as the same, if set.
     """
 
     schema_name: Literal["comparison"] = "comparison"

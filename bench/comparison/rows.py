@@ -1,6 +1,6 @@
-"""Stored results as rows of a table: their order, what a reader must know of each, and which of them compete.
+"""Stored results as rows of a table: their order, their marks, and which of them compete.
 
-For the commands that print tables of results, for comparisons, and for the site.
+Commands that print tables of results, comparisons and the site use it.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from bench.results.comparability import (
 from bench.results.manifest import Mark
 from bench.results.scoring_code import current_code
 
-#: Means that differ by less are equal: rounding alone puts them apart.
+#: Means that differ by less are equal: the difference is rounding.
 _SAME = 1e-12
 #: The text of the mark of the kind `gold`.
 ORDER_DEPENDS_ON_GOLD = "order depends on gold"
 
 
 def order_results(results: Sequence[S], metric: str) -> list[S]:
-    """Best first by the mean of a metric; oracles, which are no competitors, come last."""
+    """Best first by the mean of a metric; oracles, which do not compete, come last."""
     return sorted(results, key=lambda item: (item.manifest.method.oracle, -_mean(item, metric), item.label))
 
 
 def doubtful_leads(rows: Sequence[Stored], metric: str) -> list[bool]:
     """(rows,) whether a row's lead over the next is within the tie bands (rule 1 of the protocol).
 
-    Such a lead vanishes when ties are broken against the first method and for the second.
+    Such a lead disappears if ties are broken against the first method and for the second.
     """
     doubtful = [False] * len(rows)
     for i, (first, second) in enumerate(itertools.pairwise(rows)):
@@ -55,7 +55,7 @@ def doubtful_leads(rows: Sequence[Stored], metric: str) -> list[bool]:
 
 
 def lenient_mean(result: Stored, metric: str) -> float | None:
-    """The lenient mean of a metric; None where the result has none."""
+    """The lenient mean of a metric; None if the result has none."""
     lenient = result.metrics.lenient
     return None if lenient is None else lenient.means.get(metric)
 
@@ -63,9 +63,8 @@ def lenient_mean(result: Stored, metric: str) -> float | None:
 def reversals(rows: Sequence[Stored], metric: str) -> list[tuple[int, int]]:
     """Pairs of rows whose order by a metric depends on tools that read like a gold tool.
 
-    Any change of the sign of the difference counts, however small, since a table puts rows in the order of their means;
-    which orders are established is for the ranks to say. Oracles are no competitors, and lenient means of other code do
-    not compare.
+    Any change of the sign of the difference counts, however small, because a table orders rows by their means; ranks
+    show which orders are established. Oracles do not compete, and lenient means of different code do not compare.
 
     Returns:
         Positions of pairs: the first has the larger mean, and the second the larger lenient mean.
@@ -98,13 +97,13 @@ def _same_code(first: Stored, second: Stored, metric: str) -> bool:
 def reversal_marks(
     rows: Sequence[Stored], names: Sequence[str], metric: str, rivals: Collection[int] | None = None
 ) -> list[Mark | None]:
-    """(rows,) the mark of a row whose place by a metric depends on tools that read like a gold tool; None for others.
+    """(rows,) the mark of rows whose position by a metric depends on tools that read like gold tools; None for others.
 
     Args:
         rows: results that compare.
-        names: (rows,) what they are called.
-        metric: what they are ordered by.
-        rivals: positions of the rows that each one is held against; all if None.
+        names: (rows,) their names.
+        metric: the metric that orders them.
+        rivals: positions of the rows that each one is compared with; all if None.
     """
     others = range(len(rows)) if rivals is None else rivals
     pairs = reversals(rows, metric)
@@ -114,14 +113,14 @@ def reversal_marks(
         below = [names[k] for k, j in pairs if j == i and k in others]
         parts = [f"{where} {list_names(them)}" for where, them in (("above", above), ("below", below)) if them]
         usual = f"{metric} puts it {' and '.join(parts)}"
-        why = f"{usual}; if tools that read like a gold tool count, it is the other way round"
+        why = f"{usual}; if tools that read like a gold tool count, the order is reversed"
         row_marks.append(Mark(kind="gold", text=ORDER_DEPENDS_ON_GOLD, why=why) if parts else None)
     return row_marks
 
 
 @dataclass(frozen=True)
 class Usual:
-    """What most results of a group have, so that it goes without saying.
+    """What most results of a group have, so that rows do not repeat it.
 
     Attributes:
         template: the text of a tool.
@@ -133,7 +132,7 @@ class Usual:
 
 
 def usual(results: Sequence[Stored]) -> Usual:
-    """What most results of a group have; of several with as many results, the first by name."""
+    """What most results of a group have; if counts are equal, the first by name."""
     packages: defaultdict[str, list[str]] = defaultdict(list)
     for result in results:
         for name, version in numeric_packages(result.manifest.environment.packages).items():
@@ -142,20 +141,22 @@ def usual(results: Sequence[Stored]) -> Usual:
 
 
 def marks(result: Stored, usual: Usual) -> list[Mark]:
-    """What a reader must know of a row; `usual` is what most rows of its group have."""
+    """The marks that a reader must know; `usual` is what most rows of the group have."""
     manifest = result.manifest
     row_marks = []
     if manifest.method.oracle:
-        row_marks.append(Mark(kind="oracle", text="oracle", why="it is shown the gold: an upper bound, no competitor"))
+        row_marks.append(
+            Mark(kind="oracle", text="oracle", why="it is shown the gold: an upper bound, not a competitor")
+        )
     row_marks += [*manifest.marks, *manifest.dataset.marks]
     if manifest.method.run_file:
         why = "a scored run file: no method of this harness ran, and its cost is not known"
         row_marks.append(Mark(kind="run file", text="run file", why=why))
     elif manifest.depth != DEFAULT_DEPTH:
-        why = f"it gave {manifest.depth} tools for a query instead of the protocol's {DEFAULT_DEPTH}"
+        why = f"it returned {manifest.depth} tools per query instead of the protocol's {DEFAULT_DEPTH}"
         row_marks.append(Mark(kind="depth", text=f"depth {manifest.depth}", why=why))
     if manifest.repeats > 1:
-        why = f"each value of a query is the mean of {manifest.repeats} answers; of other rows it is that of one"
+        why = f"each query's value is the mean of {manifest.repeats} answers; in other rows it is that of one"
         row_marks.append(Mark(kind="repeats", text=f"{manifest.repeats} repeats", why=why))
     if manifest.dataset.template != usual.template:
         why = f"its tools are indexed as {manifest.dataset.tool_text}; most rows have {template_name(usual.template)}"
@@ -168,14 +169,14 @@ def marks(result: Stored, usual: Usual) -> list[Mark]:
 
 
 def competes(result: Stored) -> bool:
-    """Whether a result's method is neither a floor nor an oracle: these have tests and ranks of their own."""
+    """Whether a result's method is neither a floor nor an oracle: those have separate tests and ranks."""
     method = result.manifest.method
     return not method.oracle and (method.run_file is not None or not _is_floor(method.spec.partition("(")[0]))
 
 
 @cache
 def _is_floor(name: str) -> bool:
-    # A result may name any `module:Class`: only what is registered is ever imported.
+    # A result may name any `module:Class`: only registered methods are ever imported.
     if name not in method_names():
         return False
     try:

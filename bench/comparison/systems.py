@@ -1,4 +1,4 @@
-"""The systems of a comparison: stored results, folders, run files and `method@dataset` names."""
+"""The systems of a comparison, side by side on the same queries, also across catalogues."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from bench.stats.bounded import Span
 
 @dataclass(frozen=True)
 class ContestantCatalogue:
-    """The tools that a result was asked to find.
+    """The tools that a result searched.
 
     Attributes:
-        dataset: with the tools.
-        snapshot: its queries, and what they need.
+        dataset: the dataset with the tools.
+        snapshot: its queries and the tools they need.
         change: how it differs from the catalogue of the first result.
     """
 
@@ -48,10 +48,10 @@ class MetricValues:
 
     Attributes:
         metric: its canonical string.
-        sign: 1 where higher is better, else -1.
+        sign: 1 if higher is better, else -1.
         rows: (queries,) positions of the queries in the field.
-        values: (queries, systems).
-        units: (queries,) the unit of independence of each query, by code from 0 without a gap.
+        values: (queries, systems) values of the metric.
+        units: (queries,) the unit of independence of each query, as codes from 0 without gaps.
         span: the range of a mean.
     """
 
@@ -79,11 +79,11 @@ class Field:
 
     Attributes:
         results: (systems,) the results.
-        names: (systems,) what each is called in a table: its method, and its id where two methods are the same.
+        names: (systems,) their names in tables: the method, with the id if two methods are the same.
         query_ids: (queries,) sorted.
         judged: (queries,) whether a query has gold.
-        units: (queries,) the unit of independence of each query, by code.
-        catalogues: (systems,) what each was asked of, where they are compared across catalogues; else empty.
+        units: (queries,) the unit of independence of each query, as codes.
+        catalogues: (systems,) the catalogue of each, if they are compared across catalogues; else empty.
     """
 
     results: tuple[StoredResult, ...]
@@ -102,8 +102,8 @@ class Field:
         """A metric on the queries that it is taken on in every result.
 
         Raises:
-            UsageError: a result does not have the metric, or it is taken on none of the queries.
-            ResultError: other code computed it in one of them.
+            UsageError: a result lacks the metric, or it is taken on none of the queries.
+            ResultError: different code computed it in one of them.
         """
         for result in self.results:
             if metric not in result.metrics.metrics:
@@ -127,7 +127,7 @@ class Field:
         )
 
     def shared_metrics(self, wanted: Sequence[str]) -> list[str]:
-        """Those of the metrics that every result has, computed by the same code."""
+        """The metrics that every result has, computed by the same code."""
         first = self.results[0].manifest
         return [
             name
@@ -140,10 +140,10 @@ class Field:
 
 
 def on_same_queries(results: Sequence[StoredResult]) -> Field:
-    """Results side by side.
+    """Put results side by side.
 
     Raises:
-        ResultError: they are not comparable; says what differs.
+        ResultError: they are not comparable; the sentence says what differs.
     """
     first = results[0]
     _check(results, across=False)
@@ -162,17 +162,17 @@ def on_same_queries(results: Sequence[StoredResult]) -> Field:
 
 
 def across_catalogues(results: Sequence[StoredResult], load: Callable[[DatasetIdentity], Dataset]) -> Field:
-    """Results on the same queries and on catalogues that differ, side by side.
+    """Put results on the same queries but different catalogues side by side.
 
     A requirement of a query whose tools were all removed since the first result counts as missed. Units of independence
     are those of the first result.
 
     Args:
-        results: the first one is on the catalogue that the others are held against.
-        load: the dataset of an identity, with its content.
+        results: the first one is on the reference catalogue.
+        load: loads the dataset of an identity, with the same content.
 
     Raises:
-        ResultError: their queries do not agree, or they do not compare for another reason; says what differs.
+        ResultError: their queries disagree, or they do not compare for another reason; the sentence says what differs.
     """
     first = results[0]
     _check(results, across=True)
@@ -199,7 +199,7 @@ def across_catalogues(results: Sequence[StoredResult], load: Callable[[DatasetId
 
 
 def _as_asked(result: StoredResult, then: Snapshot, ids: Sequence[str]) -> StoredResult:
-    """A result with the values that it has on the queries as they were asked before tools were removed."""
+    """A result with its values for the queries as asked before tools were removed."""
     if not result.has_run or result.manifest.repeats > 1:
         raise ResultError(
             f"tools that queries need were removed from the catalogue of {result.label}, and it cannot be scored as "
@@ -207,13 +207,13 @@ def _as_asked(result: StoredResult, then: Snapshot, ids: Sequence[str]) -> Store
         )
     table = values_as_asked(result.run, result.per_query, then, ids, list(result.metrics.metrics))
     one = StoredResult(result.folder, result.manifest, result.metrics.model_copy(update={"lenient": None}))
-    # A cached property looks there first.
+    # Cached properties read this first.
     vars(one).update(per_query=table, run=result.run)
     return one
 
 
 def _check(results: Sequence[StoredResult], *, across: bool) -> None:
-    """Raise unless the results are different ones that answer the same question."""
+    """Raise unless the results are distinct and answer the same question."""
     first = results[0]
     seen: set[str] = set()
     for result in results:
@@ -230,10 +230,10 @@ def _check(results: Sequence[StoredResult], *, across: bool) -> None:
 
 
 def by_dataset(results: Sequence[StoredResult]) -> list[Field]:
-    """Results side by side, dataset by dataset, in the order in which they come.
+    """Put results side by side, dataset by dataset, in their order.
 
     Raises:
-        ResultError: two on the same dataset are not comparable; says what differs.
+        ResultError: two on the same dataset are not comparable; the sentence says what differs.
     """
     groups: dict[str, list[StoredResult]] = {}
     for result in results:
@@ -242,7 +242,7 @@ def by_dataset(results: Sequence[StoredResult]) -> list[Field]:
 
 
 def _names(results: Sequence[StoredResult]) -> tuple[str, ...]:
-    """What tells the systems apart, as short as it can be."""
+    """The shortest names that distinguish the systems."""
     methods = [result.manifest.method for result in results]
     choices = [is_choice(result) and not result.manifest.method.alias for result in results]
     plain = [choice_label(method) if choice else method.label for method, choice in zip(methods, choices, strict=True)]

@@ -1,7 +1,7 @@
-"""The tables of a comparison, from which each format is written.
+"""The tables of a comparison, for the terminal and every file format.
 
-`metric_table` has all numbers of one metric on one dataset, `short_table` those of several metrics that a reader wants
-first, and `grid` nothing but means, with signs of significance, over datasets or metrics.
+`metric_table` has all numbers of one metric on one dataset, `short_table` the most important numbers of several
+metrics, and `grid` only means, with signs of significance, over datasets or metrics.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from bench.show import numbers
 from bench.show.numbers import estimate, format_fixed, format_rank, format_signed, interval, p_value, ranks
 from bench.show.tables import Cell, Emphasis, Table
 
-#: Characters of a query that a report shows.
+#: Maximum characters of a query in a report.
 LONGEST_TEXT = 160
-#: Moved tools of one query that a report names.
+#: Maximum number of moved tools of one query in a report.
 _MOST_TOOLS = 5
 #: Widths of the columns of `grid`, and of the names of systems, in a terminal.
 _NARROWEST, _WIDEST, _LABEL = 6, 12, 24
-#: What the two columns over all datasets take of a line with the margins, and what is between columns.
+#: Width of the two columns over all datasets with the margins, and the space between columns.
 _OVERALL, _BETWEEN = 15, 2
 
 
 def dagger(difference: SystemDifference | None) -> str:
-    """The sign of a corrected p-value; none for the baseline, and where there are too few units for a conclusion."""
+    """The sign of a corrected p-value; empty for the baseline, and with too few units for a conclusion."""
     return "" if difference is None or not difference.decided else numbers.dagger(difference.corrected)
 
 
 def sign(difference: SystemDifference | None) -> str:
-    """The dagger, and whether it is the same as the baseline within the margin that was given."""
+    """The dagger, and the sign for "the same as the baseline within the margin"."""
     margin = None if difference is None else difference.margin
     return dagger(difference) + (numbers.SAME if margin is not None and margin.verdict == "within" else "")
 
 
 def verdict(difference: SystemDifference, units: int) -> str:
-    """What is concluded of a difference, in words.
+    """The conclusion about a difference, in words.
 
-    Of one that is not decided, how many units would decide it, if their number is what is lacking.
+    For an undecided difference, it says how many units would decide it, if more are needed.
     """
     margin = difference.margin
     within = "" if margin is None or margin.verdict != "within" else f"{margin.margin:g}"
@@ -90,7 +90,7 @@ def metric_table(metric: MetricReport, baseline: str) -> Table:
 
 
 def full_table(metrics: Sequence[MetricReport], n: int) -> Table:
-    """All numbers of several metrics, narrow: intervals and p-values of pairs alone are on lines of their own."""
+    """All numbers of several metrics, narrow: intervals and uncorrected p-values have separate lines."""
     heads = ["system", "mean", "rank", "difference", "p, alone", "dz", "W/T/L", "MDE"]
     table = Table(heads, right=range(1, len(heads)), whole=range(1, len(heads)))
     for metric in metrics:
@@ -125,7 +125,7 @@ def short_table(metrics: Sequence[MetricReport], n: int) -> Table:
 
 
 def standings(metric: MetricReport) -> Iterator[tuple[Standing, SystemDifference | None]]:
-    """Each standing with the difference from the baseline, which has none."""
+    """Each standing with its difference from the baseline; the baseline has none."""
     difference_by_system = differences(metric)
     yield from ((standing, difference_by_system.get(standing.system)) for standing in metric.standings)
 
@@ -148,7 +148,7 @@ def _counts(difference: SystemDifference) -> str:
 
 
 def margin_table(metrics: Sequence[MetricReport]) -> Table:
-    """What is concluded of each difference with the margin that was given; without rows where none was."""
+    """The conclusion about each difference and the margin; without rows if no margin is set."""
     table = Table(["system", "metric", "difference", "90% interval", "verdict"], right=(2,), whole=(2, 3))
     for metric in metrics:
         for d in metric.differences:
@@ -176,7 +176,7 @@ def slice_tables(dataset: DatasetReport) -> list[Table]:
 
 
 def moved_tables(dataset: DatasetReport, baseline: str) -> list[Table]:
-    """The queries that moved most, gained and lost, of each system."""
+    """The queries with the largest gains and losses of each system."""
     tables = []
     for moves in dataset.moves:
         for word, moved in (("gained", moves.gained), ("lost", moves.lost)):
@@ -193,7 +193,7 @@ def moved_tables(dataset: DatasetReport, baseline: str) -> list[Table]:
 
 
 def tool_lines(move: Move) -> list[str]:
-    """Where each gold tool of a query was, where it is, and what is in its place; the first few."""
+    """The first few gold tools of a query: old rank, new rank, and the tool that has the old rank now."""
     lines = [f"{one_line(tool.tool_id)}: {tool.words}" for tool in move.tools[:_MOST_TOOLS]]
     return [*lines, *([f"and {len(move.tools) - len(lines)} more"] if len(move.tools) > len(lines) else [])]
 
@@ -220,9 +220,9 @@ def grid(
 
     Args:
         report: the comparison.
-        metrics: those that are shown.
-        width: of a terminal; where the datasets do not fit there are several tables. None for one table of all.
-        intervals: whether means have their 95% intervals.
+        metrics: the metrics to show.
+        width: the width of the terminal; datasets that do not fit go into further tables. None for a single table.
+        intervals: whether to show the 95% intervals of means.
     """
     first = report.datasets[0]
     systems = [item.name for item in first.systems]
@@ -235,7 +235,7 @@ def grid(
         return [table]
     room = len(report.datasets)
     if width is not None:
-        # Of the columns of datasets.
+        # The columns of datasets.
         width -= min(_LABEL, max(map(len, [*systems, *metrics]))) + _OVERALL
         room = max(1, width // (_NARROWEST + _BETWEEN))
     parts = [report.datasets[i : i + room] for i in range(0, len(report.datasets), room)]
@@ -289,9 +289,9 @@ def _means(metric: MetricReport, oracles: set[str], intervals: bool) -> dict[str
 
 
 def _mark_best(means: Mapping[str, float], higher_is_better: bool, oracles: set[str]) -> dict[str, Cell]:
-    """Means, the best and the second best marked; oracles do not compete.
+    """Mark the best and the second best mean; oracles do not compete.
 
-    What counts is what is printed: two that look the same are both best.
+    Printed values count: two that look the same are both best.
     """
     texts = {name: format_fixed(mean) for name, mean in means.items()}
     order = sorted({float(texts[name]) for name in means if name not in oracles}, reverse=higher_is_better)

@@ -1,4 +1,4 @@
-"""What a comparison says of systems that are one of several stored variants: how many, and p corrected for them."""
+"""Statements of a comparison on systems with several stored variants: their number, and p-values corrected for it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Variants = Mapping[str, Sequence[StoredResult]]
 
 
 def add_tried(report: MetricReport, field: Field, values: MetricValues, variants: Variants) -> MetricReport:
-    """The report of a metric with what is known of the variants of its systems.
+    """The report of a metric, with the variants of its systems added.
 
     Args:
-        report: on a dataset.
+        report: the report on a dataset.
         field: its systems.
-        values: theirs, of the metric.
-        variants: those of each system, as of `bench.comparison.variants.stored_variants`.
+        values: their values of the metric.
+        variants: the variants of each system, from `bench.comparison.variants.stored_variants`.
     """
     families = [variants[result.manifest.result_id] for result in field.results]
     if all(len(family) < 2 for family in families):
@@ -51,14 +51,14 @@ def add_tried(report: MetricReport, field: Field, values: MetricValues, variants
             table = np.column_stack([columns[name] for name in sorted(names)])
             elsewhere = values.sign * mean_without_choice(values.sign * table, units=units)
         if len(family) > 1 or names[0] in p:
-            # Never below that of the pair alone, which the range of the metric may have raised.
+            # Never below the p-value of the pair alone, which the range of the metric may have raised.
             corrected = max(p[names[0]], alone[system]) if names[0] in p else None
             tried.append(Tried(system=system, variants=len(family), best=best, p=corrected, elsewhere=elsewhere))
     return report.model_copy(update={"tried": tried})
 
 
 def _column(item: StoredResult, field: Field, metric: str, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
-    """(rows,) the values of a variant on the queries that a metric is taken on; None where they do not compare."""
+    """(rows,) the values of a variant on the queries that a metric is taken on; None if they do not compare."""
     try:
         if metric not in item.metrics.metrics or metric_difference(field.results[0].manifest, item.manifest, metric):
             return None
@@ -79,16 +79,16 @@ def _p_values(
     """Result id -> p of its difference from the first system, corrected for the variants of both.
 
     Args:
-        ids: of each system, its result and its other variants.
-        results: by id.
+        ids: for each system, its result and its other variants.
+        results: the results by id.
         columns: result id -> (queries,) values.
-        units: (queries,) by code from 0.
+        units: (queries,) unit of each query, as codes from 0.
     """
     baseline = ids[0][0]
     names = [baseline, *(name for name in columns if name != baseline)]
     families = number_families([results[name] for name in names])
     sizes = np.bincount(families)
-    # A single system against a single one has the p of the test of that pair; so has one against its only variant.
+    # A single system against another has the p-value of that pair's test; so has a system against its only variant.
     related = families == families[0]
     tested = np.where(related, sizes[families] > 2, (sizes[families] > 1) | (sizes[families[0]] > 1))
     tested[0] = False
@@ -101,12 +101,12 @@ def _p_values(
 
 
 def tried_sentences(dataset: DatasetReport, metrics: Collection[str] | None = None, details: bool = False) -> list[str]:
-    """A sentence for each system that is one of several variants; with details, or is compared with one.
+    """A sentence for each system with several variants; with details, also for systems compared with one.
 
     Args:
-        dataset: its report.
+        dataset: the report on the dataset.
         metrics: those that are shown; None for all.
-        details: whether p-values that are corrected for variants and expected means are named, too.
+        details: whether to add p-values corrected for variants, and expected means.
     """
     shown = [metric for metric in dataset.metrics if metrics is None or metric.metric in metrics]
     sentences = []

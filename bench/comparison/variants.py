@@ -1,12 +1,12 @@
-"""Who tried how often: the variants of one method that are stored on the same evaluated queries.
+"""Counts attempts: the variants of one method stored on the same evaluated queries. Comparisons and the site show them.
 
-A family is what one author has tried under one name: all results on the same content, split and queries whose method
-has the same name before its parameters, with other parameters, cuts, tool texts, depths or code; of scored run files,
-all files under one name; of choices, those by one model among the tools of one method. A result counts once however
-often its method has answered, and so do results that agree on every query. Only test queries count, as choosing on dev
-is what dev is for; oracles, which are no competitors, do not.
+A family contains the attempts under one name: all results on the same content, split and queries whose methods have the
+same name, with any parameters, cuts, tool texts, depths or code; for scored run files, all files under one name; for
+choices, those by one model among the tools of one method. A result with repeats counts once, and so do results that
+agree on every query. Only test queries count, because dev is meant for choosing; oracles, which do not compete, do not
+count.
 
-What is known is what is stored: results that were removed, and tries under other names, are not counted.
+Only stored results are known: removed results, and attempts under other names, are not counted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def family_of(method: MethodIdentity) -> str:
     name = method.spec if method.run_file else method.spec.partition("(")[0].strip() or method.spec
     if name != "choose" or method.run_file:
         return name
-    # Whose tools are shown to whom is what choices compare; how many, and how it is asked, are tries.
+    # Choices compare models and the methods that supply tools; the number of tools and the prompt are attempts.
     with suppress(BenchError):
         given = dict(parse(method.full_spec).arguments)
         base = str(given.get("base", "")).partition("(")[0]
@@ -49,11 +49,11 @@ def variants_of(results: Sequence[S]) -> dict[str, list[S]]:
     """The variants of each result's family among results.
 
     Args:
-        results: of any datasets and methods.
+        results: results on any datasets, of any methods.
 
     Returns:
-        Result id -> the result, and the other variants of its family, each once; the result alone where its queries are
-        no test queries or its method is an oracle.
+        Result id -> the result, and the other variants of its family, each once; the result alone if its queries are
+        not test queries or its method is an oracle.
     """
     families: defaultdict[tuple[object, ...], list[S]] = defaultdict(list)
     by_id = {item.manifest.result_id: [item] for item in results}
@@ -69,16 +69,16 @@ def variants_of(results: Sequence[S]) -> dict[str, list[S]]:
 
 
 def number_families(results: Sequence[Stored]) -> NDArray[np.int64]:
-    """(results,) the family of each result, by code from 0 in the order in which they come."""
+    """(results,) the family of each result, as codes from 0 in order of appearance."""
     codes: dict[Hashable, int] = {}
     families = [_family(item.manifest) if _counts(item.manifest) else item.manifest.result_id for item in results]
     return np.array([codes.setdefault(family, len(codes)) for family in families], dtype=np.int64)
 
 
 def stored_variants(results: Sequence[StoredResult]) -> dict[str, list[StoredResult]]:
-    """The variants of each result's family that are stored in its folder of results, as of `variants_of`.
+    """The variants of each result's family that are stored in its folder of results, as in `variants_of`.
 
-    What cannot be read is passed over.
+    Unreadable results are left out.
     """
     wanted: defaultdict[Path, set[tuple[str, str]]] = defaultdict(set)
     found = {item.manifest.result_id: item for item in results}
@@ -97,7 +97,7 @@ def stored_variants(results: Sequence[StoredResult]) -> dict[str, list[StoredRes
 
 
 def _may_be_of(text: bytes, families: Iterable[tuple[str, str]]) -> bool:
-    """Whether a manifest may be of one of these contents and families: most are passed over without being parsed."""
+    """Whether a manifest may belong to one of these contents and families: most are excluded without parsing."""
     return any(
         content.encode() in text and (b"\\" in text or json.dumps(name, ensure_ascii=False)[1:-1].encode() in text)
         for content, name in families
@@ -105,11 +105,11 @@ def _may_be_of(text: bytes, families: Iterable[tuple[str, str]]) -> bool:
 
 
 def best_by(variants: Sequence[Stored], metrics: Iterable[str]) -> list[str]:
-    """The metrics by which none of the variants has a better mean than the first; what other code computed is no rival.
+    """The metrics by which no variant has a better mean than the first; values of different code do not count.
 
     Args:
-        variants: of one family, as of `variants_of`.
-        metrics: those asked about; what the first lacks is left out.
+        variants: those of one family, as in `variants_of`.
+        metrics: the metrics to check; those that the first variant lacks are left out.
     """
     first = variants[0]
     return [
@@ -124,10 +124,10 @@ def words_of(count: int, split: str, metrics: Sequence[str], best: Sequence[str]
     """`best of 17 variants on test`, `one of 17 variants on test, the best by recall@5`; empty for a single one.
 
     Args:
-        count: of variants.
-        split: of the queries.
-        metrics: those that were looked at.
-        best: those of them by which none of the variants is better.
+        count: the number of variants.
+        split: the split of the queries.
+        metrics: the metrics that were checked.
+        best: the metrics by which no other variant is better.
     """
     if count < 2:
         return ""
@@ -141,9 +141,9 @@ def best_marks(results: Sequence[S], shown: Sequence[S], metric: str) -> list[Ma
     """(shown,) the mark of a row that is the best of several variants by a metric; None for others.
 
     Args:
-        results: that compare: all that were tried.
-        shown: those that have a row; the best of a family is the best of its rows.
-        metric: what rows are ordered by.
+        results: results that compare: all attempts.
+        shown: results with a row; the best of a family is the best of its rows.
+        metric: the metric that orders rows.
     """
     by_id, rows = variants_of(results), {item.manifest.result_id for item in shown}
     marked: list[Mark | None] = []
@@ -153,7 +153,7 @@ def best_marks(results: Sequence[S], shown: Sequence[S], metric: str) -> list[Ma
         words = words_of(len(variants), item.manifest.dataset.split, [metric], best_by(rivals, [metric]))
         why = (
             f"{len(variants)} variants of {family_of(item.manifest.method)} were tried on these queries, and it has "
-            f"the best {metric} of them: chosen by it, that is too high"
+            f"the best {metric} of them: as the best of several, that mean is too high"
         )
         best = words.startswith("best")
         marked.append(Mark(kind="variants", text=words.replace(" variants", ""), why=why) if best else None)
@@ -187,13 +187,13 @@ def _first_of_each(members: Iterable[S], key: Callable[[Manifest], Hashable]) ->
 
 
 def _asked(manifest: Manifest) -> tuple[object, ...]:
-    """What was tried: a method's code and parameters, and how it is run, but not how often."""
+    """The identity of an attempt: a method's code, parameters and settings, without repeats."""
     method = manifest.method
     return method.hash, method.spec, method.cut, method.run_file, manifest.depth, manifest.dataset.template
 
 
 def _answers(manifest: Manifest) -> str:
-    """What two results share that agree on every query: the digest of their per-query values."""
+    """The digest of the per-query values of a result, equal for results that agree on every query."""
     return manifest.files.get(PER_QUERY, manifest.result_id)
 
 

@@ -1,1 +1,1 @@
-"""Running methods on datasets."""
+"""Running methods on datasets: plans, answers, scores and checks before a run."""

@@ -1,4 +1,4 @@
-"""Whether answers agree: of one query that was asked twice, and of different queries."""
+"""Whether answers agree: those to one query asked twice, and those to different queries. Runs and audits ask."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 
 from bench.interface import Ranking, ToolSets
 
-#: Scores nearer than this may change places: encoders differ in the last bits with the company a text keeps.
+#: Scores nearer than this may change places: the last bits of an embedding depend on the batch of its text.
 _CLOSE = 1e-4
-#: Of so many different queries it is no accident that they get the same tools, if in other orders.
+#: With so many different queries, the same tools in other orders are no coincidence.
 FEWEST = 10
 
 
 def place_of_difference(one: Ranking, two: Ranking, row: int) -> int | None:
-    """The first position, from 0, at which two answers to a query differ; None where they agree.
+    """The first position, from 0, at which two answers to a query differ; None if they agree.
 
-    They agree where they differ only in tools whose scores are nearly equal.
+    They agree if they differ only in tools whose scores are nearly equal.
     """
     first, second = _scored_tools(one, row), _scored_tools(two, row)
     if list(first) == list(second) or _nearly(first, second):
@@ -36,8 +36,8 @@ def _scored_tools(ranking: Ranking, row: int) -> dict[int, float | None]:
 def _nearly(first: dict[int, float | None], second: dict[int, float | None]) -> bool:
     """Whether two answers differ only in tools that score nearly the same in both.
 
-    Every tool that both returned must have nearly the same score; one that only one of them returned must have
-    scored nearly as the last of the other, whose place it took.
+    Every tool that both returned must have nearly the same score; one that only one of them returned must have scored
+    nearly as the last tool of the other, whose position it took.
     """
     if not first or not second or None in {*first.values(), *second.values()} or len(first) != len(second):
         return False
@@ -51,16 +51,15 @@ def _nearly(first: dict[int, float | None], second: dict[int, float | None]) -> 
 
 
 def describe_alike(ranking: Ranking, texts: Sequence[str], library: int, sets: ToolSets | None = None) -> str:
-    """What all answers to different queries have in common, as a sentence without its end; empty if they differ.
+    """What all answers to different queries have in common, as a sentence without the period; empty if they differ.
 
-    Queries that were answered with nothing are left out: that they failed is told elsewhere. A library of one tool has
-    one answer.
+    Empty answers are left out: failures are reported elsewhere. A library of one tool has one answer.
 
     Args:
-        ranking: of the queries.
-        texts: of the queries.
+        ranking: the answers.
+        texts: the texts of the queries.
         library: number of tools.
-        sets: recommended with the ranking; they must be alike, too.
+        sets: recommended with the ranking; they are compared too.
     """
     answered = np.flatnonzero((ranking.tools >= 0).any(axis=1))
     asked = len({texts[i] for i in answered.tolist()})

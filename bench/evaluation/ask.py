@@ -1,7 +1,7 @@
-"""One way to ask a method: check it, prepare it, and have its validated answers batch by batch.
+"""The one way to ask a method: check it, prepare it, and get its validated answers batch by batch.
 
-Whoever runs a method goes through here, so that the order of its calls, what counts as an error, the size of a batch
-and the meaning of a failure are the same in a run, a learnt cut, a grid, an audit, an explanation and the sandbox.
+All callers of a method go through this module, so that the order of its calls, what counts as an error, the size of a
+batch and the meaning of a failure are the same in a run, a learnt cut, a grid, an audit, an explanation and a script.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from bench.remote.answers import AnswerNote
 from bench.remote.asking import RemoteMethod
 from bench.results.manifest import Latency
 
-#: Single queries are timed until so many are done or so many seconds are spent.
+#: Timing of single queries stops after this many queries or this many seconds.
 _LATENCY_QUERIES = 100
 _LATENCY_SECONDS = 2.0
 
-#: Measures a named stage.
+#: Measures the time of a named stage.
 Clock = Callable[[str], AbstractContextManager[None]]
 
 
@@ -54,12 +54,12 @@ def _no_clock(stage: str) -> AbstractContextManager[None]:
 def fit_and_index(
     method: Method, library: Library, history: History, gold: Gold | None = None, clock: Clock = _no_clock
 ) -> None:
-    """Show an oracle the gold, let the method learn where there is a past, and let it index the library.
+    """Show an oracle the gold, fit the method if there are past queries, and let it index the library.
 
     Args:
         method: a fresh instance.
-        library, history: what it is given.
-        gold: row i is that of `Queries.rows` i; None where no oracle is asked.
+        library, history: what the method receives.
+        gold: row i belongs to row i of `Queries.rows`; None unless an oracle may be asked.
         clock: measures the stages `fit` and `index`.
 
     Raises:
@@ -83,29 +83,29 @@ def prepare(
     checked: bool = False,
     clock: Clock = _no_clock,
 ) -> None:
-    """Make a fresh instance of a method ready to be asked.
+    """Prepare a fresh instance of a method for queries.
 
     Args:
         method: the instance.
         library: what it searches.
-        history: what it learns from; None for no past queries.
-        gold: as of `fit_and_index`.
+        history: past queries to learn from; None for none.
+        gold: as in `fit_and_index`.
         checked: whether `check` has seen this instance.
-        clock: as of `fit_and_index`.
+        clock: as in `fit_and_index`.
 
     Raises:
-        BenchError: it cannot run, raised, or hides a part.
+        BenchError: the method cannot run, raises, or hides a part.
     """
     past = no_history(library) if history is None else history
     if not checked:
         check(method, library, past)
     fit_and_index(method, library, past, gold, clock)
-    # What it has built of itself by now is known.
+    # By now all the parts that the method builds are known.
     check_parts(method)
 
 
 def no_history(library: Library) -> History:
-    """A history without a query."""
+    """A history without queries."""
     return History(library, (), Gold.of([]), np.empty(0, dtype=np.int8))
 
 
@@ -114,17 +114,17 @@ def no_history(library: Library) -> History:
 
 @dataclass(frozen=True)
 class Answers:
-    """What a method answered to all queries of a run.
+    """The answers of a method to all queries of a run.
 
     Attributes:
         ranking: validated, in the protocol's order.
         beyond: tools tied with the last returned one that did not fit, and the gold among them.
-        sets: recommended sets, or None.
+        sets: the recommended sets, or None.
         seconds: time spent in the method, over all batches of this and earlier attempts.
         resumed: whether some batches were answered before this process started.
-        reply_tokens: (queries,) tokens of the text that a search outside of bench answered with, -1 where there is
-            none; None where a batch came without such texts, or the tokenizer was not installed when it did.
-        told: what has to be told of answers of a retriever outside of bench, by position.
+        reply_tokens: (queries,) tokens of the text with which an external search replied, -1 for no text; None if a
+            batch had no such texts, or the tokenizer was not installed at the time.
+        told: notes about answers of an external retriever, by position.
     """
 
     ranking: Ranking
@@ -150,28 +150,28 @@ class Answers:
 
 
 def asking_order(dataset: Dataset, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Positions of `rows` in the order in which a method is asked: by the hash of the query's id.
+    """Positions of `rows` in the order in which a method receives them: by the hash of the query's id.
 
-    Upstream often sorts its files by gold, and ids follow the files. In the order of ids a method could guess a
-    query's gold from its neighbours'.
+    Published files are often sorted by gold, and ids follow the files. In the order of ids, a method could guess the
+    gold of a query from its neighbours.
     """
     ids = [dataset.queries[row].query_id for row in rows]
     return np.array(sorted(range(len(rows)), key=lambda i: hashlib.sha256(ids[i].encode()).digest()), dtype=np.int64)
 
 
 def scope_sentences(dataset: Dataset, rows: NDArray[np.int64]) -> list[str]:
-    """What a report says of requests that may see part of the library only; nothing where all may see every tool."""
+    """A sentence for reports about requests that may see only part of the library; empty if all may see every tool."""
     sizes = [len(dataset.queries[row].scope) for row in rows.tolist() if dataset.queries[row].scope]
     if not sizes:
         return []
     return [
-        f"{len(sizes)} of {len(rows)} requests may see part of the library only, {median(sizes):g} of "
-        f"{len(dataset.tools)} tools in the median; every method gives such a request no other tool"
+        f"{len(sizes)} of {len(rows)} requests may see only part of the library, a median of {median(sizes):g} of "
+        f"{len(dataset.tools)} tools; no method returns other tools for such a request"
     ]
 
 
 def calls_of(query: Query) -> tuple[str, ...]:
-    """The texts in which a query is asked: one for most."""
+    """The texts of a query, each a call of the method: most queries have one."""
     return query.calls or (query.text,)
 
 
@@ -185,17 +185,17 @@ def ask(
     stage_name: str = "rank",
     keep: Callable[[], None] = lambda: None,
 ) -> Answers:
-    """Rank (and recommend) for queries of a dataset, save those whose answers lie in `folder`.
+    """Rank (and recommend) for queries of a dataset, except those whose answers are in `folder`.
 
-    Each finished batch is written there at once, so that the same command asks only what is left. Without a folder,
-    nothing is kept.
+    Each finished batch is written there at once, so that the same command asks only the remaining queries. Without a
+    folder, nothing is written.
 
     Returns:
         The answers in the order of `rows`.
 
     Raises:
-        MethodError: the method raised, or returned what the protocol does not allow; the sentence names the
-            method, the query and the tool. Finished batches stay.
+        MethodError: the method raised, or returned what the protocol does not allow; the sentence names the method, the
+            query and the tool. Finished batches remain.
     """
     order = asking_order(dataset, rows)
     ordered = rows[order]
@@ -226,14 +226,14 @@ def ask(
 def ask_queries(
     method: Method, queries: Queries, library: int, depth: int, doing: str = ""
 ) -> tuple[Ranking, ToolSets | None]:
-    """Rank (and recommend) for queries that belong to no dataset, in the order given.
+    """Rank (and recommend) for queries outside a dataset, in the order given.
 
     Args:
         method: prepared.
-        queries: each is one text.
+        queries: each has one text.
         library: number of tools.
-        depth: the most tools a query gets.
-        doing: what an error says that the method was doing; how many queries it was ranking if empty.
+        depth: maximum number of tools for a query.
+        doing: what the method was doing, for errors; if empty, they say how many queries it was ranking.
 
     Raises:
         MethodError: the method raised, or returned what the protocol does not allow.
@@ -251,25 +251,25 @@ def ask_queries(
 def ask_again(
     method: Method, dataset: Dataset, rows: NDArray[np.int64], depth: int, ranking: Ranking
 ) -> tuple[Latency | None, str]:
-    """Ask single queries, spread over the run, a second time: how long they take, and whether they are answered alike.
+    """Ask single queries, spread over the run, a second time: measure their time and compare their answers.
 
-    Paid services are not asked twice. Last bits of embeddings depend on what is encoded together: where a model takes
-    part, a query that is answered differently is asked once more, alone again, and counts if that answer differs too.
+    Paid services are not asked twice. The last bits of embeddings depend on what is encoded together. So if the method
+    has a model, a query with a different answer is asked alone once more, and counts only if that answer differs too.
 
     Args:
         method: prepared.
-        dataset, rows, depth: as `ask` was given them.
-        ranking: what it answered.
+        dataset, rows, depth: as passed to `ask`.
+        ranking: the answers of `ask`.
 
     Returns:
-        The times, and a sentence about queries that were answered differently; it is empty if there are none.
+        The times, and a sentence about queries with different answers, empty if there are none.
     """
     if needs_llm(method):
         return None, ""
     order = asking_order(dataset, rows)
     queries = Queries.of(dataset, rows[order])
     encodes = any(not isinstance(part, Method) for part in tree(method))
-    # Backwards, so that a search that answers by the query before is found out.
+    # Backwards, to find methods whose answer depends on the previous query.
     positions = np.linspace(len(queries) - 1, 0, min(_LATENCY_QUERIES, len(queries))).round().astype(np.int64)
     seconds: list[float] = []
     compared, differing = 0, []
@@ -293,9 +293,9 @@ def ask_again(
 
 
 def _agree(one: Ranking, two: Ranking, library: int, depth: int) -> bool:
-    """Whether two answers to one query agree, a failure included; an answer that breaks the protocol agrees with none.
+    """Whether two answers to one query agree; failures agree, and an answer that breaks the protocol agrees with none.
 
-    Last bits of scores and the order of tools with nearly equal ones do not matter.
+    The last bits of scores, and the order of tools with nearly equal scores, do not matter.
     """
     try:
         one, two = validate(one, 1, library, depth), validate(two, 1, library, depth)
@@ -309,11 +309,11 @@ def _agree(one: Ranking, two: Ranking, library: int, depth: int) -> bool:
 
 
 def _split(texts: Sequence[int], size: int) -> Iterator[NDArray[np.int64]]:
-    """Positions of consecutive queries that have at most `size` texts together; one that has more is asked alone.
+    """Positions of consecutive queries with at most `size` texts in total; a query with more texts is asked alone.
 
     Args:
-        texts: of each query.
-        size: the method's.
+        texts: the texts of each query.
+        size: the batch size of the method.
     """
     start = filled = 0
     for position, count in enumerate(texts):
@@ -326,7 +326,7 @@ def _split(texts: Sequence[int], size: int) -> Iterator[NDArray[np.int64]]:
 
 
 def _call_method(method: Method, queries: Queries, depth: int) -> tuple[Ranking, ToolSets | None, float]:
-    """What a method returns for a batch, as it is, and the seconds that it took."""
+    """What a method returns for a batch, unchanged, and the seconds that it took."""
     started = time.perf_counter()
     ranking = method.rank(queries, depth)
     sets = method.recommend(queries) if isinstance(method, RecommendingMethod) else None
@@ -336,10 +336,10 @@ def _call_method(method: Method, queries: Queries, depth: int) -> tuple[Ranking,
 def _call_and_validate(
     method: Method, queries: Queries, library: int, depth: int, refuse: Callable[[Violation], MethodError] | None = None
 ) -> tuple[Ranking, ToolSets | None, float]:
-    """As `_call_method`, in the protocol's order, and without the sets of queries that failed.
+    """Like `_call_method`, in the order of the protocol, and without the sets of failed queries.
 
     Raises:
-        Violation: an answer is none that the protocol allows; or what `refuse` makes of that.
+        Violation: the protocol does not allow an answer; `refuse` may turn it into another error.
     """
     answer, recommended, seconds = _call_method(method, queries, depth)
     try:
@@ -353,7 +353,7 @@ def _call_and_validate(
 
 
 def _empty_failed_sets(ranking: Ranking, sets: ToolSets | None) -> ToolSets | None:
-    """The sets, with nothing in those of failed queries."""
+    """The sets, empty for failed queries."""
     if sets is None or ranking.failed is None:
         return sets
     nothing = np.empty(0, dtype=np.int32)
@@ -389,30 +389,30 @@ def _ask_batch(
         meeting = dataset.gold.take(rows).members()
         for i in np.flatnonzero(counts):
             members = meeting.row(int(i))
-            # Bits as `numpy.packbits` has them: the first tool in the highest bit of a byte.
+            # The bit order of `numpy.packbits`: the first tool is the highest bit of a byte.
             tied = (ranking.tied_beyond[i, members >> 3] >> (7 - (members & 7))) & 1
             start, end = meeting.starts[i : i + 2]
             judged = zip(members, meeting.grades[start:end], tied, strict=True)
             gold[i] = {int(tool): int(grade) for tool, grade, beyond in judged if beyond}
-    # Kept for each query: a bit for each tool would outgrow everything else, and the batch is written without.
+    # Kept per query: a bit per tool would be the largest part of a result. The batch is written without it.
     plain = replace(ranking, tied_beyond=None, replies=None)
     return Batch(positions, plain, Beyond(counts, Gold.of(gold)), sets, seconds, _reply_tokens(ranking), told)
 
 
 def _reply_tokens(ranking: Ranking) -> NDArray[np.int64] | None:
-    """(queries,) tokens of the replies, -1 where there is none; None for a ranking without, or without a tokenizer."""
+    """(queries,) tokens of the replies, -1 for no reply; None for a ranking without replies, or without a tokenizer."""
     if ranking.replies is None or not can_count_tokens():
         return None
     tokens = np.full(len(ranking.replies), -1, dtype=np.int64)
     present = [i for i, reply in enumerate(ranking.replies) if reply is not None]
-    # Half a surrogate pair, which JSON may hold, has no bytes.
+    # JSON may contain half a surrogate pair, which cannot be encoded.
     texts = [(ranking.replies[i] or "").encode("utf-8", "replace").decode() for i in present]
     tokens[present] = count_tokens(texts)
     return tokens
 
 
 def _each_call(dataset: Dataset, rows: NDArray[np.int64], queries: Queries) -> tuple[NDArray[np.int64], Queries]:
-    """The calls in which queries are asked: the position of each call's query, and the texts."""
+    """The calls for queries: the position of the query of each call, and the texts."""
     texts = [calls_of(dataset.queries[row]) for row in rows.tolist()]
     owners = np.repeat(np.arange(len(rows)), [len(calls) for calls in texts])
     if len(owners) == len(rows):
@@ -423,8 +423,8 @@ def _each_call(dataset: Dataset, rows: NDArray[np.int64], queries: Queries) -> t
 def _merge_calls(
     ranking: Ranking, sets: ToolSets | None, owners: NDArray[np.int64], depth: int
 ) -> tuple[Ranking, ToolSets | None]:
-    """One ranking for each query from those of its calls, by first rank and without scores: scores of two texts do not
-    compare. A query fails if one of its calls does, and its set is what any of them recommends.
+    """Merge the rankings of the calls of each query, by first rank and without scores: scores of two texts are not
+    comparable. A query fails if one of its calls does, and its set is the union of their sets.
     """
     ends = np.flatnonzero(np.diff(owners, append=-1)) + 1
     parts = [range(start, end) for start, end in zip([0, *ends.tolist()[:-1]], ends.tolist(), strict=True)]
@@ -439,7 +439,7 @@ def _merge_calls(
         sets = ToolSets.of([np.unique(np.concatenate([sets.row(i) for i in part])) for part in parts])
     replies = None
     if ranking.replies is not None:
-        # An agent reads the answers to all of its searches.
+        # An agent reads the replies to all its searches.
         read = [[reply for i in part if (reply := ranking.replies[i]) is not None] for part in parts]
         replies = tuple("\n".join(texts) if texts else None for texts in read)
     notes = None

@@ -1,6 +1,6 @@
-"""Answered batches on disk, by which a run that was interrupted goes on.
+"""Answered batches on disk, from which an interrupted run resumes. `ask` and `runner` use them.
 
-Each finished batch is written at once, under the result's id. A batch file that a crash cut short is no batch: its
+Each finished batch is written at once, under the result's id. A batch file that a crash cut short does not count: its
 queries are asked again.
 """
 
@@ -28,13 +28,13 @@ from bench.metrics.ties import Beyond
 from bench.remote.answers import AnswerNote
 from bench.results.code_versions import method_use, resume_use
 
-#: Names what the code of the method had used for the batches beside it.
+#: Lists the files that the code of the method had used for the batches in the same folder.
 _USED = "used.json"
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The answers to one batch, as stored; `positions` are those in the asking order, and so are the keys of `told`."""
+    """The answers to one batch, as stored; `positions` and the keys of `told` refer to the asking order."""
 
     positions: NDArray[np.int64]
     ranking: Ranking
@@ -45,7 +45,7 @@ class Batch:
     told: Mapping[int, AnswerNote] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
-        """Write it into the folder of a run."""
+        """Write the batch into the folder of a run."""
         arrays: dict[str, NDArray[Any]] = {
             "positions": self.positions,
             "tools": self.ranking.tools,
@@ -67,7 +67,7 @@ class Batch:
             arrays["told"] = _pack([(position, *astuple(note)) for position, note in self.told.items()])
         if self.sets is not None:
             arrays["set_starts"], arrays["set_tools"] = self.sets.starts, self.sets.tools
-        # Made in memory first: zip archives are written with seeks, which a full disk turns into nonsense.
+        # Made in memory first: zip archives are written with seeks, and a full disk would corrupt them.
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, **arrays)
         with replacing(folder / f"from-{self.positions[0]:08d}.npz") as temporary:
@@ -75,7 +75,7 @@ class Batch:
 
     @staticmethod
     def read(path: Path) -> Batch | None:
-        """The stored batch, or None where it is not whole."""
+        """The stored batch, or None if it is incomplete."""
         try:
             with np.load(path, allow_pickle=False) as stored:
                 arrays = dict(stored.items())
@@ -101,7 +101,7 @@ class Batch:
 
 
 def _pack(value: object) -> NDArray[np.uint8]:
-    """As bytes: an array of texts would drop zeros at their ends, and hold no half of a surrogate pair."""
+    """As bytes: an array of strings drops trailing null characters, and cannot store half a surrogate pair."""
     return np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
 
 
@@ -110,7 +110,7 @@ def _unpack(data: NDArray[Any]) -> Any:
 
 
 def stored_batches(folder: Path, queries: int) -> list[Batch]:
-    """The whole batches in a folder that do not overlap."""
+    """The complete batches in a folder that do not overlap."""
     batches: list[Batch] = []
     taken = np.zeros(queries, dtype=np.bool_)
     for path in sorted(folder.glob("from-*.npz")):
@@ -128,10 +128,10 @@ def stored_batches(folder: Path, queries: int) -> list[Batch]:
 
 
 def use_keeper(folder: Path, method: Method) -> Callable[[], None]:
-    """What writes, beside the batches of a run, which files a user's code has used so far, whenever there are more.
+    """A function that records, beside the batches, which files the user's code has used, whenever there are more.
 
-    Batches that an earlier process left there are forgotten if one of its files is not what it was: they are not joined
-    to those of other code.
+    Batches of an earlier process are discarded if one of its files has changed: batches of different code are not
+    mixed.
     """
     path, written = folder / _USED, -1
     with suppress(OSError, ValueError):
@@ -140,7 +140,7 @@ def use_keeper(folder: Path, method: Method) -> Callable[[], None]:
 
     def keep() -> None:
         nonlocal written
-        # An edit meanwhile is told when the run ends.
+        # Edits during the run are reported when it ends.
         with suppress(UsageError):
             if written != times_noted() and (used := method_use(method)) is not None:
                 write_text(path, used.model_dump_json())
@@ -150,7 +150,7 @@ def use_keeper(folder: Path, method: Method) -> Callable[[], None]:
 
 
 def has_answers(folder: Path) -> bool:
-    """Whether a tool was returned for any query of the whole batches in a folder."""
+    """Whether any query of the complete batches in a folder got a tool."""
     batches = (Batch.read(path) for path in sorted(folder.glob("**/from-*.npz")))
     return any(batch is not None and bool((batch.ranking.tools >= 0).any()) for batch in batches)
 

@@ -1,8 +1,8 @@
-"""Detecting models that were trained on the evaluated queries, on near copies of them, or on their gold tools.
+"""Detection of models trained on the evaluated queries, on near copies, or on their gold tools. The runner asks.
 
 Models trained by bench have a training card with digests of all their training texts, so exact copies are always found.
-Near copies need the texts themselves: they are taken from the training datasets where these are available. Of other
-models bench knows what their model cards and its registry of training sets declare.
+Near copies need the texts themselves, which come from the training datasets if they are available. For other models,
+bench knows what their model cards and its registry of training sets declare.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bench.data.tables import Tool
 from bench.models.declared import declared_training_sets, registered_training_sets
 from bench.models.trainingcard import TrainingCard, read_card, text_digest, tool_digest
 
-#: Marks on the row; the sentences next to them give the numbers.
+#: Marks of a row; the sentences beside them give the numbers.
 LEAKED, NEAR, SEEN, DECLARED = "trained on test", "near test", "tools seen", "declared training set"
 UNKNOWN = "near copies unknown"
 
@@ -31,24 +31,24 @@ UNKNOWN = "near copies unknown"
 def training_leaks(
     models: Iterable[str], dataset: Dataset, rows: NDArray[np.int64], load: Callable[[str], Dataset]
 ) -> dict[str, str]:
-    """What the training data of models has in common with the evaluated queries and the tools that are gold for them.
+    """The overlap of the training data of models with the evaluated queries and their gold tools.
 
     Args:
-        models: what the method's revisions are named by. The training card of a model that bench trained is read, and
-            otherwise its model card and the registry of training sets; of a model without any of them nothing is
-            known, and nothing is said.
-        dataset, rows: the queries that are asked.
-        load: gives the dataset of a spec, here those of training cards. It is called offline: a look at what a model
-            knows fetches nothing.
+        models: names of the models, the keys of the method's revisions. For a model that bench trained, its training
+            card is read; for others, the model card and the registry of training sets. Nothing is known, or reported,
+            about a model without any of them.
+        dataset, rows: the evaluated queries.
+        load: loads the dataset of a spec, here those of training cards. It is called offline: this check downloads
+            nothing.
 
     Returns:
-        Mark -> sentence; empty where nothing is in common.
+        Mark -> sentence; empty if there is no overlap.
 
     Raises:
         DataError: a training card cannot be read.
     """
     judged = [row for row in rows if dataset.gold.counts[row]]
-    # Of a query that is asked in several calls, each call.
+    # A query with several calls contributes each of them.
     queries = [text for row in judged for text in dataset.queries[row].calls or (dataset.queries[row].text,)]
     gold = np.unique(dataset.gold.take(np.array(judged, dtype=np.int64)).members().tools)
     tools = [dataset.tools[tool] for tool in gold]
@@ -80,7 +80,7 @@ def _look(
     tools: list[Tool],
     load: Callable[[str], Dataset],
 ) -> None:
-    """What one model with a training card was trained on."""
+    """Report the overlap of one model that has a training card."""
     what = f"the {card.kind} {Path(name).name} (trained on {', then '.join([*card.before, card.dataset])})"
     past = _Past.of(card, load)
     exact, near = _copies(queries, [text_digest(text) for text in queries], set(card.queries), past.queries)
@@ -103,12 +103,12 @@ def _look(
 
 @dataclass(frozen=True)
 class _Past:
-    """The texts of a model's training queries and tools, where datasets here have them.
+    """The texts of a model's training queries and tools, as far as datasets on this machine have them.
 
     Attributes:
         queries, tools: the texts.
-        missing: how many others there are.
-        absent: specs of the training datasets that are not here.
+        missing: number of training texts not found.
+        absent: specs of the training datasets that are not on this machine.
     """
 
     queries: list[str]
@@ -136,19 +136,19 @@ class _Past:
 
 
 def _copies(texts: list[str], digests: list[str], known: set[str], past: list[str]) -> tuple[int, int]:
-    """How many texts were trained on exactly, and how many others nearly."""
+    """How many texts are in the training data exactly, and how many others nearly."""
     others = [text for text, digest in zip(texts, digests, strict=True) if digest not in known]
     return len(texts) - len(others), int(near_copies(others, past).sum())
 
 
 def _tool_text(tool: Tool) -> str:
-    """What is compared of a tool: the words of `tool_digest`."""
+    """The text of a tool that is compared: the words of `tool_digest`."""
     words = (tool.name, tool.description) if tool.description.strip() else (tool.category, tool.parent, tool.name)
     return " ".join(words)
 
 
 def _names(dataset: Dataset) -> set[str]:
-    """What others may call a dataset, or where its files come from."""
+    """Names that others may use for a dataset, and the sources of its files."""
     card = dataset.card
     upstream = [item.repository.rpartition("/")[2] for item in card.upstream]
     return {_plain(name) for name in (card.id, card.source, *card.aliases, *upstream)} - {""}

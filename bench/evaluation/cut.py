@@ -1,12 +1,11 @@
 """Cuts: turn a ranking into a recommended set (PROTOCOL section 2).
 
-size        the first k tools, the same k for every query
-threshold   the tools whose score is at least t; none when no score reaches it (the query is abstained from)
-gap         the tools before the largest fall in score among the first k + 1
+size        the first k tools, the same k for every query threshold   the tools whose score is at least t; none if no
+score reaches it (the method abstains) gap         the tools before the largest fall in score among the first k + 1
 
-k or t is given by the user, or learnt. It is then the value with the best mean TRACC on held-out past queries (queries
-without gold count 1 when they are abstained from, else 0). The method is fitted on the train split and the cut learnt
-on dev; without a dev split, on a fifth of the train split that the method is not fitted on. Test queries play no part.
+The user gives k or t, or it is learnt: it is then the value with the best mean TRACC on held-out past queries (a query
+without gold counts 1 if the method abstains, else 0). The method is fitted on the train split and the cut learnt on
+dev; without a dev split, on a fifth of the train split that is held out of fitting. Test queries are never used.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 _LARGEST_SIZE = 20
 _THRESHOLDS = 200
 _HELD_OUT = 0.2
-#: More queries than this do not make the cut better, only slower.
+#: More queries than this only take longer: they do not improve the cut.
 _MOST_QUERIES = 2000
 
 
@@ -76,7 +75,7 @@ def _row_counts(marked: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _before_gap(scores: Scores, returned: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """Number of tools before the largest fall among the first k + 1; the earliest of equal falls."""
+    """Number of tools before the largest fall among the first k + 1; the earliest if falls are equal."""
     if scores.shape[1] < 2:
         return np.minimum(returned, 1)
     head = np.where(np.isfinite(scores[:, : k + 1]), scores[:, : k + 1], np.nan)
@@ -90,14 +89,14 @@ def _prefixes(ranking: Ranking, lengths: NDArray[np.int64]) -> ToolSets:
 
 
 def learn_cut(kind: CutKind, build: Callable[[], Method], history: History, library: Library, depth: int) -> Cut:
-    """Learn a cut with a method of its own, so that the evaluated one sees all of the history.
+    """Learn a cut with a separate method instance, so that the evaluated one sees all of the history.
 
     Raises:
         UsageError: there are too few past queries, or the method gives no scores to cut by.
     """
     fitted, held = split_history(kind, history)
     method = build()
-    # The numbers of the held-out queries are their rows in the history.
+    # The positions of the held-out queries are their rows in the history.
     prepare(method, library, history.take(fitted), history.gold)
     queries = Queries(tuple(history.texts[row] for row in held), held)
     ranking, _ = ask_queries(method, queries, len(library), depth, "ranking past queries to learn a cut")
@@ -107,7 +106,7 @@ def learn_cut(kind: CutKind, build: Callable[[], Method], history: History, libr
             f"--cut {kind} needs scores, but {method.name} returns an order without scores; use --cut size."
         )
     candidates = [Cut(kind, value) for value in _values(kind, ranking)]
-    # The first of equally good ones: the smallest set, or the lowest threshold.
+    # The first of equally good values: the smallest set, or the lowest threshold.
     return max(candidates, key=lambda cut: _quality(cut.apply(ranking), gold))
 
 
@@ -120,7 +119,7 @@ def split_history(kind: CutKind, history: History) -> tuple[NDArray[np.int64], N
     dev = np.flatnonzero(history.split == SPLITS.index("dev"))
     train = np.flatnonzero(history.split == SPLITS.index("train"))
     if not len(dev):
-        # By content, so that the same queries are held out whatever their order.
+        # By content, so that the same queries are held out in any order.
         order = sorted(train.tolist(), key=lambda row: hashlib.sha256(history.texts[row].encode()).digest())
         count = int(len(order) * _HELD_OUT)
         dev, train = np.array(sorted(order[:count]), dtype=np.int64), np.array(sorted(order[count:]), dtype=np.int64)

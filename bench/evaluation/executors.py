@@ -1,7 +1,7 @@
-"""Where the cells of a grid run: one after the other in this process, or side by side in processes of their own.
+"""Where the cells of a grid run: one after the other in this process, or side by side in separate processes.
 
-A cell is one method on one dataset. A process works on one cell at a time, so that one that dies takes one cell with
-it; then it takes the next, as this process would. What passes between the two sides is in `bench.evaluation.worker`.
+A cell is one method on one dataset. A process works on one cell at a time, so that a crash loses one cell only; then it
+takes the next. `bench.evaluation.worker` defines the messages between the processes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from bench.interface.marks import REMOTE
 from bench.interface.parts import methods_of, models, needs_llm
 from bench.results.store import StoredResult
 
-#: What the libraries of linear algebra, torch and numba take their number of threads from, once, when they are loaded.
+#: Linear algebra libraries, torch and numba read their number of threads from these once, when they are loaded.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -43,8 +43,8 @@ class Executor(Protocol):
     def run(self, cells: Sequence[RunCell], progress: Progress) -> Generator[Path | BenchError]:
         """The folder of each cell's result, or the error that ended the cell, in the order of the cells.
 
-        A cell that fails does not end the others. When the iterator is closed before its end, as Ctrl-C does, what is
-        under way is ended, and what was answered stays.
+        A cell that fails does not end the others. When the iterator is closed early, as Ctrl-C does, running cells are
+        ended, and finished batches remain.
         """
         ...
 
@@ -54,24 +54,24 @@ def side_by_side(
 ) -> Iterator[StoredResult | BenchError]:
     """Check every plan as `Runner.run` does, then run them by an executor.
 
-    The workers read datasets and build methods by their specs, so both have to be found by name.
+    The workers read datasets and build methods from their specs, so both must be registered by name.
 
     Args:
-        runner: its settings hold for every cell; the checks load and build by it.
+        runner: its settings apply to every cell; the checks load and build with it.
         plans: what runs.
         executor: where it runs.
-        hold_out: the seed by which workers hold a dev split out of train, as of `bench.data.devsplit`; None to take
-            datasets as they are.
+        hold_out: the seed with which workers hold a dev split out of train, as in `bench.data.devsplit`; None to use
+            datasets unchanged.
 
     Yields:
         A result for each plan, or the error that ended it, in the order of the plans.
 
     Raises:
-        BenchError: the first problem found by the checks; nothing has been run then.
+        BenchError: the first problem found by the checks; nothing has run then.
     """
     here = current_session()
     checked = runner.check(plans)
-    # What is there already takes no worker: the runner keeps it, or scores it again.
+    # Existing results need no worker: the runner keeps them, or scores them again.
     kept = [runner.keeps(item) for item in checked]
     cells = [
         RunCell(
@@ -94,7 +94,7 @@ def side_by_side(
         if not there
     ]
     settings = [item.settings for item in checked]
-    # What the checks loaded is in the workers' way from here on.
+    # From here on, what the checks loaded only takes memory from the workers.
     checked.clear()
     runner.forget()
     with closing(executor.run(cells, runner.progress) if cells else _none()) as outcomes:
@@ -104,7 +104,7 @@ def side_by_side(
                 continue
             outcome = next(outcomes)
             if not isinstance(outcome, BenchError):
-                # A node of a cluster has written it into a folder of its own.
+                # A cluster node has written it into a folder of its own.
                 runner.end(plan, asked)
             yield outcome if isinstance(outcome, BenchError) else StoredResult.read(outcome)
 
@@ -114,17 +114,17 @@ def _none() -> Generator[Path | BenchError]:
 
 
 def _asks(method: Method) -> bool:
-    # A mark that cannot be made yet ends the run with its sentence when it is due.
+    # A mark that cannot be made yet ends the run with its error when it is due.
     with suppress(Exception):
         return REMOTE in check_marks(method)
     return False
 
 
 def stated_resources(method: Method) -> dict[str, float]:
-    """What a method and its parts ask of a cluster: the most of each that any of them states.
+    """What a method and its parts require of a cluster: the maximum of each resource over the parts.
 
-    A class states it as `resources`, by Ray's names: `num_cpus`, `num_gpus`, `memory` in bytes, or a resource that
-    the cluster's nodes were given.
+    A class states it as `resources`, by Ray's names: `num_cpus`, `num_gpus`, `memory` in bytes, or a custom resource of
+    the cluster's nodes.
 
     Raises:
         MethodError: a statement is not a mapping of names to numbers.
@@ -142,10 +142,10 @@ def stated_resources(method: Method) -> dict[str, float]:
 
 @dataclass
 class Processes:
-    """Runs so many cells side by side, in processes that each have a share of the processor's cores.
+    """Runs several cells side by side, in processes that share the processor's cores.
 
-    Cells that pay for their answers run one after the other: each process counts what it spends, and the limit is one
-    for all.
+    Cells that pay for their answers run one after the other: each process counts its own spending, and all share one
+    limit.
 
     Attributes:
         jobs: cells at a time, at least 1.
@@ -159,12 +159,12 @@ class Processes:
     _stopped: bool = False
 
     def run(self, cells: Sequence[RunCell], progress: Progress) -> Generator[Path | BenchError]:
-        """As `Executor.run`."""
+        """See `Executor.run`."""
         cells = [replace(cell, jobs=self.jobs) for cell in cells]
         with progress.stage("run", len(cells), "cells") as done:
             pool = ThreadPoolExecutor(self.jobs)
             try:
-                # The paying ones last: while one waits for another, it would keep a place from a cell that could run.
+                # Paying cells last: while one waits for another, it would block a worker that could run another cell.
                 order = sorted(range(len(cells)), key=lambda number: cells[number].pays)
                 futures = {number: pool.submit(self._cell, cells[number], progress, done) for number in order}
                 for number in range(len(cells)):
@@ -196,7 +196,7 @@ class Processes:
     def _process(self, cell: RunCell, progress: Progress) -> Path | BenchError:
         with self._lock, storage_errors("a process for a cell"):
             if self._stopped:
-                return _ended_early(cell, "was not begun")
+                return _ended_early(cell, "did not start")
             process = self._idle.pop() if self._idle else self._start_process()
         outcome = None
         try:
@@ -210,7 +210,7 @@ class Processes:
         return _ended_early(cell, _manner(code)) if outcome is None else outcome
 
     def _start_process(self) -> subprocess.Popen[bytes]:
-        # -P: what this process imports is what that one imports, and nothing of the working folder beyond it.
+        # -P: the process imports what this one imports, and nothing else from the working folder.
         process = subprocess.Popen(
             [sys.executable, "-P", "-c", "from bench.evaluation.worker import main; main()"],
             stdin=subprocess.PIPE,
@@ -233,12 +233,12 @@ class Processes:
 
 
 def _follow(process: subprocess.Popen[bytes], cell: RunCell, progress: Progress) -> Path | BenchError | None:
-    """Give the cell to its process and show what it reports; None if it ends without an outcome."""
+    """Send the cell to its process and show its reports; None if it ends without an outcome."""
     assert process.stdin is not None
     assert process.stdout is not None
     with Retelling(progress, f"{cell.label}: ") as shown:
         try:
-            # The pipe stays open: its end tells the process that nobody waits for it any more.
+            # The pipe stays open: closing it tells the process that nobody waits for it.
             pickle.dump(cell, process.stdin)
             process.stdin.flush()
             while isinstance(message := pickle.load(process.stdout), Report):
@@ -256,9 +256,9 @@ def _environment(jobs: int) -> dict[str, str]:
 
 
 def thread_settings(share: int) -> dict[str, str]:
-    """Environment variables that give a process so many threads, or fewer where this process has fewer."""
+    """Environment variables that give a process this many threads, or fewer if this process has fewer."""
     given = {name: os.environ.get(name, str(share)) for name in _THREADS}
-    # The smaller of the two holds: a user who allows one thread means one.
+    # The smaller number applies: a user who allows one thread means one.
     return {name: str(min(int(value), share) if value.isdigit() else share) for name, value in given.items()}
 
 

@@ -1,4 +1,4 @@
-"""Experiment files: several methods on several datasets.
+"""Experiment files: several methods on several datasets. `bench run --experiment` reads them.
 
 methods = ["bm25", "dense(similarity=l2)", "tgr(base=dense, graph=manual)"]
 datasets = ["starter", "apibank"]
@@ -37,7 +37,7 @@ class Experiment(StrictRecord, RunSettings):
     @field_validator("template", mode="before")
     @classmethod
     def _read_template(cls, given: Any) -> Any:
-        """A person may name a Jinja file; records hold its source."""
+        """A user may name a Jinja file; the record holds its source."""
         return read_template(given) if isinstance(given, str) else given
 
     def plans(self) -> list[Plan]:
@@ -47,11 +47,11 @@ class Experiment(StrictRecord, RunSettings):
 
 
 def read_experiment(path: Path) -> Experiment:
-    """An experiment out of a TOML file.
+    """Read an experiment from a TOML file.
 
     Raises:
-        UsageError: the file cannot be read, is not TOML, has an unknown key or a value of the wrong type, or holds the
-            value of a secret.
+        UsageError: the file cannot be read, is not TOML, has an unknown key or a value of the wrong type, or contains
+            the value of a secret.
     """
     read = read_toml(Experiment, path, "the experiment file", UsageError)
     for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):

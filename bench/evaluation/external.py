@@ -1,4 +1,4 @@
-"""Run files of other systems, scored and stored as results."""
+"""Scores run files of other systems and stores them as results. `bench score` calls it."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ def score_run_file(
 
     Args:
         data: the file's bytes.
-        file: its name.
-        dataset: what it ran on.
+        file: the name of the file.
+        dataset: the dataset that the system ran on.
         results: the folder of results.
-        name: what the system is called.
-        command: the command, for the manifest; empty for that of `bench score`.
-        split: which queries are scored; None for the dataset's default.
-        template: the text whose tokens are counted; None for the dataset's default.
-        metrics: metrics in addition to the default ones.
+        name: the name of the system.
+        command: the command for the manifest; empty for the `bench score` command.
+        split: the queries that are scored; None for the dataset's default.
+        template: the template of the texts whose tokens are counted; None for the dataset's default.
+        metrics: metrics beyond the default ones.
 
     Raises:
         UsageError: a name or the command holds a key.
         ResultError: the file does not fit the dataset.
-        UnresolvedError: none of its names of tools means a tool of the dataset.
+        UnresolvedError: none of its tool names is a tool of the dataset.
     """
     refuse("the run file's name", name, file, command)
     plan = Plan(Spec.of(dataset.spec), Spec.of(name), split=split, template=template).normal(dataset)
@@ -118,7 +118,7 @@ def run_file_id(plan: Plan, dataset: Dataset, digest: str) -> str:
 
 
 def _within_scope(answers: Answers, scope: NDArray[np.uint8]) -> tuple[Answers, int]:
-    """The answers without what requests may not see, and how many tools that were."""
+    """The answers without tools that requests may not see, and the number of tools removed."""
     ranking = answers.ranking
     kept = keep_in_scope(ranking, scope, max(1, ranking.tools.shape[1]))
     return replace(answers, ranking=kept), int((ranking.tools != PAD).sum() - (kept.tools != PAD).sum())

@@ -1,8 +1,8 @@
-"""Lenient means: how much of a result depends on gold that is incomplete.
+"""Lenient means: how much a result depends on incomplete gold. Scoring computes them.
 
-Beside each mean on rankings a result has one where a gold tool counts as found at the best rank among itself and its
-alternatives (`bench.data.alternatives`). It says how far the number could be too low, not what it should be: two tools
-that read the same need not do the same.
+For each mean on rankings, a result has a second one, for which a gold tool counts as found at the best rank among
+itself and its alternatives (`bench.data.alternatives`). It shows how much too low the number could be, not what it
+should be: two tools that read the same may do different things.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bench.stats.repeats import repeat_means
 
 
 def lenient_metrics(metrics: Iterable[Metric]) -> list[Metric]:
-    """Those of the metrics that have a lenient mean: on gold in rankings, and not for reproduction only."""
+    """The metrics that have a lenient mean: those on gold in rankings, except metrics for reproduction only."""
     return [metric for metric in metrics if metric.on_gold_ranks and not metric.measure.reproduction_only]
 
 
@@ -48,7 +48,7 @@ def touched_queries(groups: GoldGroups, gold: Gold) -> NDArray[np.int64]:
 
 
 def _larger(groups: GoldGroups, gold: Gold) -> NDArray[np.bool_]:
-    """(judgements,) whether more tools satisfy it than by the gold itself."""
+    """(judgements,) whether more tools satisfy each judgement than the gold itself names."""
     sizes = 1 if gold.groups is None else np.diff(gold.groups.members)
     larger: NDArray[np.bool_] = np.diff(groups.members) > sizes
     return larger
@@ -58,8 +58,8 @@ def lenient_mean(rankings: Sequence[Ranking], groups: GoldGroups, gold: Gold, me
     """The lenient means of rankings over their judged queries, and over the repeats of a run.
 
     Args:
-        rankings: of each repeat, in the protocol's order; one for a run without repeats.
-        groups: what `lenient_gold` gives for the queries.
+        rankings: one for each repeat, in the protocol's order; a run without repeats has one.
+        groups: the result of `lenient_gold` for the queries.
         gold: the gold of the queries.
         metrics: any metrics; those without a lenient mean are left out.
     """

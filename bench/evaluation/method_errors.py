@@ -1,4 +1,4 @@
-"""Reporting exceptions of a method or a metric as errors of its own, with the line of its code."""
+"""Reports exceptions of methods and metrics with the line of their code, and checks what methods state."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from bench.metrics import Metric
 
 @contextmanager
 def method_errors(method: Method, doing: str) -> Iterator[None]:
-    """Turn an exception of the method's own into a `MethodError` that says what it was doing.
+    """Turn an exception of a method into a `MethodError` that says what the method was doing.
 
-    Sentences of ours, interrupts and lack of memory pass as they are; `sys.exit()` in a method does not end the run
-    as if all were well.
+    Errors of bench, interrupts and lack of memory pass unchanged; `sys.exit()` in a method does not end the run with
+    success.
     """
     try:
         yield
@@ -53,7 +53,7 @@ def method_errors(method: Method, doing: str) -> Iterator[None]:
 
 @contextmanager
 def metric_errors(metrics: Iterable[Metric]) -> Iterator[None]:
-    """Turn an exception that a metric's own function raises into a `MethodError` that names the metric."""
+    """Turn an exception of a metric's function into a `MethodError` that names the metric."""
     try:
         yield
     except (BenchError, MemoryError):
@@ -70,7 +70,7 @@ def metric_errors(metrics: Iterable[Metric]) -> Iterator[None]:
 
 
 def _codes(metric: Metric) -> Iterator[tuple[CodeType, str]]:
-    """The code of the functions of a metric, whatever they were made with, and the module of each."""
+    """The code of the functions of a metric, also behind partials and closures, and the module of each."""
     for function in metric.measure.functions().values():
         while isinstance(function, partial):
             function = function.func
@@ -81,10 +81,10 @@ def _codes(metric: Metric) -> Iterator[tuple[CodeType, str]]:
 
 
 def check_parts(method: Method) -> None:
-    """Refuse a method that keeps a part which it has not declared: its models and needs would be lost.
+    """Refuse a method that keeps an undeclared part: the result would lack its models and needs.
 
     Raises:
-        MethodError: names the first such part.
+        MethodError: the method has such a part; the sentence names the first.
     """
     for part in hidden(method):
         raise MethodError(
@@ -94,7 +94,7 @@ def check_parts(method: Method) -> None:
 
 
 def check_facts(method: Method) -> dict[str, str | int | float | bool]:
-    """What a method and its parts say of themselves, if it can be stored in a manifest."""
+    """The `facts()` of a method and its parts; raises `MethodError` if a manifest cannot store them."""
 
     def ask(part: Part) -> Mapping[str, str | int | float | bool]:
         facts = facts_of(part)
@@ -119,8 +119,8 @@ def _storable(value: object) -> bool:
 
 
 def check_marks(method: Method) -> dict[str, str]:
-    """What a method and its parts want on its row, if it can be stored in a manifest."""
-    # Two parts may have one mark for different reasons.
+    """The `marks()` of a method and its parts; raises `MethodError` if a manifest cannot store them."""
+    # Two parts may have the same mark for different reasons.
     sentences: dict[str, dict[str, None]] = {}
     for part in tree(method):
         marks = marks_of(part)
@@ -135,7 +135,7 @@ def check_marks(method: Method) -> dict[str, str]:
 
 
 def check_revisions(method: Method) -> dict[str, str]:
-    """The model revisions of a method and its parts, if they can be stored in a manifest."""
+    """The model revisions of a method and its parts; raises `MethodError` if a manifest cannot store them."""
 
     def ask(part: Part) -> Mapping[str, str]:
         revisions = revisions_of(part)
@@ -143,7 +143,7 @@ def check_revisions(method: Method) -> dict[str, str]:
             isinstance(name, str) and isinstance(value, str) for name, value in revisions.items()
         ):
             raise MethodError(f"{_describe_part(part)}: revisions() must return a dict of strings.")
-        # The result is named by them, so they are not changed.
+        # The id of the result covers them, so they are not masked.
         refuse(f"what {_describe_part(part)} returns from revisions()", *revisions, *revisions.values())
         return revisions
 
@@ -151,7 +151,7 @@ def check_revisions(method: Method) -> dict[str, str]:
 
 
 def check(method: Method, library: Library, history: History) -> None:
-    """Say what would stop a method later, before the first expensive step.
+    """Raise what would stop a method later, before the first expensive step.
 
     Raises:
         BenchError: it hides a part, cannot run on this library and history, or has revisions that cannot be stored.

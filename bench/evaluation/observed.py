@@ -1,4 +1,4 @@
-"""What the answers of a run show besides their scores: why queries failed, names that were left out, sameness."""
+"""What the answers of a run show besides scores: reasons of failures, unknown names, and identical answers."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def observe(
 
     Args:
         dataset: the data.
-        rows: (queries,) which queries were asked, in the answers' order.
+        rows: (queries,) the queries that were asked, in the order of the answers.
         repeats: their answers.
-        is_floor: whether the method is meant to look at no query.
+        is_floor: whether the method is meant to ignore queries.
 
     Returns:
-        Why queries failed or were answered with nothing; marks, as of `Method.marks`; facts, as of `Method.facts`.
+        Why queries failed or got an empty answer; marks, as in `Method.marks`; facts, as in `Method.facts`.
 
     Raises:
-        UnresolvedError: there were names of tools, none of them means one, and nothing was answered.
+        UnresolvedError: the answers name tools, none of the names is known, and no answer has a tool.
     """
     names, lacking, dropped, without = ToolNames(dataset.tools), NameRecord(), NameRecord(), 0
     for note in (note for answers in repeats for note in answers.told.values()):
@@ -42,7 +42,9 @@ def observe(
         without += bool(note.unknown and not note.failed)
     unknown = lacking.unknown(names)
     if lacking.resolves_nothing and not any((answers.ranking.tools >= 0).any() for answers in repeats):
-        raise UnresolvedError(f"no name in the answers means a tool of {dataset.spec}: {unknown}; nothing is stored.")
+        raise UnresolvedError(
+            f"no name in the answers is a known tool of {dataset.spec}: {unknown}; nothing is stored."
+        )
     marks = {}
     if without:
         of = f"{without} of {len(rows) * len(repeats)} answers"
@@ -50,7 +52,7 @@ def observe(
     texts = [" ".join(calls_of(dataset.queries[row])) for row in rows.tolist()]
     alike = [describe_alike(answers.ranking, texts, len(dataset.tools), answers.sets) for answers in repeats]
     gold = dataset.gold.take(rows)
-    # Where all queries want the same tools, all may rightly get them.
+    # If all queries need the same tools, identical answers are correct.
     if all(alike) and not is_floor and len({tuple(gold.row(i)) for i in np.flatnonzero(gold.counts).tolist()}) > 1:
         marks[ALL_ALIKE] = f"{alike[0]}: the search may ignore the query"
     failures = group_reasons(pair for answers in repeats for pair in _reasons(dataset, rows, answers, unknown))
@@ -58,7 +60,7 @@ def observe(
 
 
 def _reasons(dataset: Dataset, rows: NDArray[np.int64], answers: Answers, unknown: str) -> Iterator[tuple[str, str]]:
-    """Ids of queries that failed or were answered with nothing, and why."""
+    """Ids of queries that failed or got an empty answer, and the reasons."""
     ranking, judged = answers.ranking, dataset.gold.counts[rows] > 0
     failed = np.zeros(len(rows), dtype=np.bool_) if ranking.failed is None else ranking.failed
     empty = ~(ranking.tools >= 0).any(axis=1) & judged

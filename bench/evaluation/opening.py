@@ -1,4 +1,4 @@
-"""Results by their names, as commands take them: stored ones, and run files, which are scored first."""
+"""Opens results by name for commands: stored results, and run files, which are scored first."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from bench.results.store import StoredResult
 
 
 def open_result(name: str, results: Path, dataset: str | None = None, progress: Progress = QUIET) -> StoredResult:
-    """A result by its folder, id or `method@dataset`; or a run file, which is scored and stored like any other.
+    """Open a result by its folder, id or `method@dataset`; or a run file, which is scored and stored first.
 
     Args:
-        name: the name. A run file may be followed by `@dataset`.
+        name: the name. `@dataset` may follow a run file.
         results: the folder of results.
-        dataset: what a run file without `@dataset` ran on; what is added to a method's name without one.
-        progress: where downloads report to.
+        dataset: the dataset of a run file or method named without `@dataset`.
+        progress: receives reports of downloads.
 
     Raises:
-        UsageError: nothing has that name, or several have; or nobody says what a run file ran on.
+        UsageError: no result or several have that name; or the dataset of a run file is not named.
         ResultError: it cannot be read, or does not fit the dataset.
     """
     head, _, tail = name.rpartition("@")
     for path, on in ((Path(name), dataset), (Path(head), tail.strip())):
-        # A long spec is no name of a file, and no error.
+        # A long spec is not a file name, and not an error.
         if os.path.isfile(path):
             return _score_run_file(path, on, results, progress)
     if dataset is not None and "@" not in name and is_alias(results, name):
-        # An alias alone names the newest result that has it, of whatever code and data.
+        # An alias alone names the newest result with it, of any code and data.
         name = f"{name}@{dataset}"
     try:
         return find_result(results, name)
@@ -44,7 +44,7 @@ def open_result(name: str, results: Path, dataset: str | None = None, progress: 
 def _score_run_file(path: Path, dataset: str | None, results: Path, progress: Progress) -> StoredResult:
     if dataset is None:
         raise UsageError(f"{path} is a run file: name its dataset, as in {path.name}@apibank.")
-    # Most commands open results and score none.
+    # Imported here: most commands score nothing.
     from bench.evaluation.external import score_run_file
     from bench.evaluation.run_files import read_run_file
     from bench.registry import load_dataset

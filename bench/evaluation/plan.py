@@ -1,4 +1,4 @@
-"""Plans: one method on one dataset under one protocol."""
+"""Plans: one method on one dataset under one protocol. `Runner` runs them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench.metrics import Metric
 from bench.results.commands import print_command, stored_settings
 from bench.results.settings import EvaluatedSplit, Keywords, RunSettings
 
-#: A spec nests specs, which pydantic need not look into: `parse` has checked them.
+#: Specs contain specs, which pydantic need not validate: `parse` has checked them.
 _ParsedSpec = Annotated[Spec, GetPydanticSchema(lambda kind, _: core_schema.is_instance_schema(kind))]
 
 
@@ -29,11 +29,11 @@ class Plan(RunSettings):
     method: _ParsedSpec
 
     def __init__(self, dataset: Spec, method: Spec, **settings: Unpack[Keywords]) -> None:
-        # The settings alone are fields of the class above.
+        # Only the settings are fields of the base class.
         BaseModel.__init__(self, dataset=dataset, method=method, **settings)
 
     def check(self) -> None:
-        """Check what needs no dataset.
+        """Check settings that need no dataset.
 
         Raises:
             UsageError: the value to cut at does not fit the cut.
@@ -43,14 +43,14 @@ class Plan(RunSettings):
                 raise UsageError("--cut-at says where to cut; give --cut size, threshold or gap with it.")
             if self.cut != "threshold" and (self.cut_at < 1 or self.cut_at % 1):
                 raise UsageError(
-                    f"--cut {self.cut} needs a whole number of 1 or more for --cut-at; {self.cut_at:g} is none."
+                    f"--cut {self.cut} needs a whole number of 1 or more for --cut-at; it is {self.cut_at:g}."
                 )
 
     def normal(self, dataset: Dataset) -> Plan:
         """The same plan without a limit that limits nothing.
 
         Raises:
-            UsageError: there are no queries to ask, or a setting fits none of them (`check`).
+            UsageError: there are no queries to ask, or a setting does not fit (`check`).
         """
         self.check()
         available = len(dataset.rows(self.evaluated_split(dataset)))
@@ -70,7 +70,7 @@ class Plan(RunSettings):
         return self.model_copy(update={"limit": None}) if self.limit is not None and self.limit >= available else self
 
     def command(self, metrics: Sequence[Metric] = ()) -> str:
-        """The command that makes this result and no other, with further metrics."""
+        """The command that reproduces exactly this result, with further metrics."""
         return print_command(stored_settings(str(self.method), str(self.dataset), self, metrics))
 
     def evaluated_split(self, dataset: Dataset) -> EvaluatedSplit:
@@ -82,7 +82,7 @@ class Plan(RunSettings):
         return self.template or dataset.card.template
 
     def rows(self, dataset: Dataset) -> NDArray[np.int64]:
-        """The queries asked."""
+        """The queries that are evaluated."""
         rows = dataset.rows(self.evaluated_split(dataset))
         if self.limit is not None and self.limit < len(rows):
             rows = rows[np.linspace(0, len(rows) - 1, self.limit).round().astype(np.int64)]

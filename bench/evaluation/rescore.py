@@ -1,4 +1,4 @@
-"""Re-scoring a stored result for new metrics, changed scoring code or a newer protocol."""
+"""Re-scores a stored result for new metrics, changed scoring code or a newer protocol, in `bench run` and `rescore`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from bench.results.scoring_code import code_of, current_code
 from bench.results.store import PER_QUERY_SCHEMA, StoredResult, replace_metrics, write_result
 from bench.results.units import unit_counts, unit_names
 
-#: Of the rankings' scores, which are not in the per-query values.
+#: Metrics of the scores of rankings, which per-query values lack.
 _BANDS = ("tie_low", "tie_expected", "tie_high")
 
 
@@ -40,14 +40,13 @@ def rescore(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -
     intervals are computed again. The caller holds the result's lock.
 
     Raises:
-        ResultError: it is of other data; or its ranking is not there, and without it not all can be computed.
+        ResultError: it was made on other data; or a number cannot be computed because its ranking is missing.
     """
     manifest = result.manifest
     if manifest.dataset.content_hash != dataset.content_hash:
         raise ResultError(f"{result.label} is of {dataset.spec} as it was before it changed; run it again.")
     if (result.has_run or has_lenient(result)) and same_numbers(result, dataset, metrics):
-        # Only lenient means or tie bands are missing or of other code, or the repeated gold sets: the rest stays as it
-        # was made.
+        # Only lenient means, tie bands or repeated gold sets are missing or of older code: everything else stays.
         new_metrics = result.metrics if has_lenient(result) else _with_lenient(result, dataset)
         if not has_ties(result):
             new_metrics = _with_ties(result, dataset, new_metrics)
@@ -58,7 +57,7 @@ def rescore(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -
         if current_code("tokens", manifest.scoring.tokens) != current_code(
             "tokens", scoring_code(scored.metrics.metrics).tokens
         ):
-            # The replies are not kept, so that their tokens cannot be counted by the code of today.
+            # Replies are not stored, so that today's code cannot count their tokens.
             kept = {name: value for name, value in scored.metrics.tokens.items() if name != "answer"}
             scored = replace(scored, metrics=scored.metrics.model_copy(update={"tokens": kept}))
         new_metrics, per_query, run, repeats = scored.metrics, scored.per_query, scored.run, scored.repeats
@@ -89,7 +88,7 @@ def _with_repeated_gold(data: DatasetIdentity, result: StoredResult, dataset: Da
 def score_values(
     result: StoredResult, dataset: Dataset, metrics: Sequence[Metric] = ()
 ) -> tuple[Metrics, pa.Table, pa.Table | None]:
-    """Means and intervals of the stored per-query values, and these with the units of today."""
+    """Means and intervals of the stored per-query values, and the values with today's units."""
     had, scoring = known_metrics(result), result.manifest.scoring
     now = scoring_code(map(str, had))
     changed = [str(metric) for metric in had if code_of(scoring, str(metric)) != code_of(now, str(metric))]
@@ -148,14 +147,14 @@ def _with_ties(result: StoredResult, dataset: Dataset, metrics: Metrics) -> Metr
 
 
 def score_again(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -> ScoredAnswers:
-    """The numbers of a stored ranking by the code of today; nothing is written."""
+    """The numbers that today's code gives for a stored ranking; nothing is written."""
     manifest = result.manifest
     rows, repeats = repeated_answers(result, dataset)
     depth = None if manifest.method.run_file else manifest.depth
     wanted = list(dict.fromkeys([*known_metrics(result), *metrics]))
     scored = score(manifest.result_id, dataset, rows, repeats, manifest.dataset.template, wanted, depth)
-    # Where tokens cannot be counted, the counts that the result had still hold: the answers are the same. Those of the
-    # replies cannot be counted again anywhere.
+    # If tokens cannot be counted, the stored counts remain valid: the answers are the same. Those of replies can never
+    # be counted again.
     had = result.metrics.tokens
     tokens = scored.metrics.tokens or had
     if "answer" in had:
@@ -164,10 +163,10 @@ def score_again(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric
 
 
 def repeated_answers(result: StoredResult, dataset: Dataset) -> tuple[NDArray[np.int64], list[Answers]]:
-    """The queries of a stored result as rows of its dataset, and what was answered to them in each repeat.
+    """The queries of a stored result as rows of its dataset, and the answers of each repeat.
 
     Raises:
-        ResultError: it has queries or tools that the dataset has not.
+        ResultError: it has queries or tools that the dataset lacks.
     """
     result.check_ids(dataset)
     repeats = [stored_answers(result.of_repeat(i), dataset) for i in range(1, result.manifest.repeats + 1)]
@@ -175,7 +174,7 @@ def repeated_answers(result: StoredResult, dataset: Dataset) -> tuple[NDArray[np
 
 
 def stored_answers(result: StoredResult, dataset: Dataset) -> tuple[NDArray[np.int64], Answers]:
-    """The queries of a stored result as rows of its dataset, and what was answered to them."""
+    """The queries of a stored result as rows of its dataset, and their answers."""
     table = result.per_query
     ids = table["query_id"].to_pylist()
     rows = np.array([dataset.query_codes[name] for name in ids], dtype=np.int64)
@@ -186,7 +185,7 @@ def stored_answers(result: StoredResult, dataset: Dataset) -> tuple[NDArray[np.i
     tools = np.full((len(ids), width), -1, dtype=np.int32)
     tools[query, rank] = [dataset.tool_codes[name] for name in result.run["tool_id"].to_pylist()]
     scores = None
-    # None says that the ranking came without scores, also where it is empty.
+    # None means that the ranking has no scores, even if it is empty.
     if result.metrics.n_tied is not None:
         scores = np.full((len(ids), width), -np.inf)
         scores[query, rank] = result.run["score"].to_numpy()

@@ -1,11 +1,11 @@
-"""Reading and writing run files: TREC and JSON lines.
+"""Reads and writes run files: TREC and JSON lines. `external` scores them; `bench export` writes them.
 
 TREC    `query_id Q0 tool_id rank score tag`, separated by white space. The order is by score (rule 1), as trec_eval
         reads it. White space and `%` inside an id are written as in a URL (`%20`).
 JSONL   one object a line: {"query_id": "...", "tools": ["...", ...]}, best first, and optionally "scores" (as many
         numbers), "recommended" (a tool set) and "failed" (true).
 
-Numbers are in ASCII digits. Where ranks, or the order of a list, contradict the scores, a note says so.
+Numbers are in ASCII digits. A note reports where ranks, or the order of a list, contradict the scores.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from bench.results.store import StoredResult
 
 @dataclass
 class _QueryAnswer:
-    """What a file says of one query: tool codes, scores if it has any, the recommended set, the line it began at."""
+    """The answer to one query: tool codes, scores if any, the recommended set, and its first line in the file."""
 
     line: int
     tools: list[int] = field(default_factory=list)
@@ -70,7 +70,7 @@ class RunLine(BaseModel):
 
 
 def read_run_file(path: Path) -> bytes:
-    """The bytes of a run file, or of a pipe that gives one, read once.
+    """The bytes of a run file, which may be a pipe; read once.
 
     Raises:
         ResultError: it cannot be read.
@@ -83,10 +83,10 @@ def read_run_file(path: Path) -> bytes:
 
 @dataclass
 class _Library:
-    """The tools of a dataset by what a file calls them, and what became of its names.
+    """The tools of a dataset by the names in a file, and a record of how names were resolved.
 
     Attributes:
-        unknown: the line of the first name that means no tool, or several; 0 if there is none.
+        unknown: the line of the first name that is unknown or ambiguous; 0 if there is none.
     """
 
     dataset: Dataset
@@ -95,7 +95,7 @@ class _Library:
     unknown: int = 0
 
     def code(self, name: str, line: int) -> int:
-        """The code of the tool; -1 for a name that means none, which is an error when all lines are read."""
+        """The code of the tool; -1 for an unknown name, which is an error after the last line."""
         codes = self.names.find(name)
         if len(codes) == 1:
             self.record.take(name, self.names.tools[codes[0]].tool_id)
@@ -105,39 +105,38 @@ class _Library:
         return -1
 
     def check(self, path: str) -> None:
-        """Refuse names that mean no tool.
+        """Refuse unknown names of tools.
 
         Raises:
-            UnresolvedError: no name means a tool.
-            ResultError: some do not.
+            UnresolvedError: no name is known.
+            ResultError: some names are unknown.
         """
         if self.unknown:
             unknown = self.record.unknown(self.names)
             if self.record.resolves_nothing:
-                raise UnresolvedError(f"no name in {path} means a tool of {self.dataset.spec}: {unknown}.")
+                raise UnresolvedError(f"no name in {path} is a known tool of {self.dataset.spec}: {unknown}.")
             raise ResultError(f"{path}, line {self.unknown}: {unknown}; it was scored on {self.dataset.spec}.")
 
 
 def parse_run(
     data: bytes, name: str, dataset: Dataset, rows: NDArray[np.int64], record: NameRecord, notes: list[str]
 ) -> Answers:
-    """The answers of a run file to the given queries; those it does not mention count as failed.
+    """Read the answers of a run file to some queries; queries that it does not mention count as failed.
 
-    TREC has no way to say that nothing was returned. There, a query that no tool answers and that is not mentioned
-    counts as answered with nothing.
+    TREC cannot express an empty answer. In TREC, a query without gold that is not mentioned counts as an empty answer.
 
     Args:
         data: the file's bytes.
-        name: what the file is called in errors.
-        dataset: what it ran on.
+        name: the name of the file in errors.
+        dataset: the dataset that the system ran on.
         rows: the queries that are scored.
-        record: takes what the names of tools became.
-        notes: takes sentences without their end about what contradicts itself and is read all the same.
+        record: receives how names of tools were resolved.
+        notes: receives sentences, without the period, about contradictions that do not stop reading.
 
     Raises:
-        ResultError: a line is malformed, names an unknown query or tool, repeats a tool, or has a score that is no
+        ResultError: a line is malformed, names an unknown query or tool, repeats a tool, or has a score that is not a
             finite number. The sentence names the line.
-        UnresolvedError: no name of a tool in the file means a tool of the dataset.
+        UnresolvedError: no tool name in the file is a tool of the dataset.
     """
     text = Reader(f"the run file {name}", ResultError).decode(data)
     first = next((line for line in text.split("\n") if line.strip()), "").lstrip()
@@ -175,7 +174,7 @@ def parse_run(
 
 
 def _is_trec(line: str) -> bool:
-    """Whether a line has the form of TREC: an id may begin with a bracket, so the first character does not tell."""
+    """Whether a line has TREC form: an id may begin with a bracket, so the first character is not enough."""
     values = line.split()
     return len(values) == 6 and values[1] == "Q0" and whole_number(values[3]) is not None
 
@@ -260,7 +259,7 @@ def _codes(names: list[str], library: _Library, path: str, line: int) -> list[in
 def _answers(rows: list[_QueryAnswer | None]) -> Answers:
     width = max((len(row.tools) for row in rows if row), default=0)
     tools = np.full((len(rows), width), -1, dtype=np.int32)
-    # As the file has them: scores that differ in the file differ here.
+    # As in the file: scores that differ there differ here.
     scores = np.full((len(rows), width), -np.inf)
     scored = all(len(row.scores) == len(row.tools) for row in rows if row)
     told = {
@@ -269,7 +268,7 @@ def _answers(rows: list[_QueryAnswer | None]) -> Answers:
         if row is None or row.failed
     }
     failed = np.isin(np.arange(len(rows)), list(told))
-    # What came with a failure is no answer.
+    # Tools of a failed query do not count.
     rows = [None if row is None or row.failed else row for row in rows]
     for i, row in enumerate(rows):
         if row is not None:

@@ -1,4 +1,4 @@
-"""Running plans: pre-flight checks for all, then each stage by stage."""
+"""Runs plans: checks all of them first, then runs each stage by stage. `bench run` and the executors call it."""
 
 from __future__ import annotations
 
@@ -63,19 +63,20 @@ if TYPE_CHECKING:
 
 Overwrite = Literal["never", "missing", "remote", "always"]
 
-#: Marks the batches of a run that was begun with `always`, so that the same command continues it.
+#: Marks the batches of a run started with `always`, so that the same command resumes it.
 _ANEW = "begun-anew"
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A plan that can run, the method made for it, and where its result belongs.
+    """A plan that can run, its method, and the place of its result.
 
     Attributes:
-        settings: of the plan, with the split and the template of its dataset named.
-        code: the hash of the method's code; of a user's, of what it has used by now.
-        provisional: the id of the result by that code.
-        identifier: that of a stored result of a user's method, if all that it had used is unchanged; else provisional.
+        settings: those of the plan, with the split and the template of its dataset filled in.
+        code: the hash of the method's code; for a user's method, of the code it has used so far.
+        provisional: the id of the result for that code.
+        identifier: the id of a stored result of a user's method, if all code that it used is unchanged; else
+        provisional.
         folder: of the result.
     """
 
@@ -89,7 +90,7 @@ class Prepared:
 
     @property
     def begun(self) -> Path:
-        """The folder beside which answers lie until the result is complete."""
+        """The folder of the result; answers lie beside it until the result is complete."""
         return self.folder.with_name(self.folder.name.removesuffix(self.identifier) + self.provisional)
 
 
@@ -99,14 +100,14 @@ class Runner:
 
     Attributes:
         results: the folder of results.
-        load: gives a dataset for a spec.
-        build: gives a fresh method for a spec.
-        progress: where work reports to.
-        overwrite: what to do with a result that is there: `remote` keeps it unless its method asks a service that names
-            no version, `missing` keeps it in any case and runs the rest, `never` refuses, `always` runs it again.
-        metrics: metrics in addition to the default ones.
-        jobs: how many cells run side by side on this machine, this runner's among them. Results name it if it is above
-            1, because their timings are then not comparable with those of a machine of their own.
+        load: loads the dataset of a spec.
+        build: builds a fresh method from a spec.
+        progress: receives reports of the work.
+        overwrite: what to do with an existing result: `remote` keeps it unless its method calls an unversioned service,
+            `missing` keeps it in any case, `never` refuses, `always` runs it again.
+        metrics: metrics beyond the default ones.
+        jobs: number of cells that run side by side on this machine, including this runner's. Results name it if it is
+            above 1, because their timings are then not comparable with those of an otherwise idle machine.
     """
 
     results: Path
@@ -117,30 +118,30 @@ class Runner:
     metrics: Sequence[Metric] = ()
     jobs: int = 1
     _datasets: dict[Spec, Dataset] = field(default_factory=dict)
-    #: Ids of the results of the runs that began here.
+    #: Ids of the results of runs started by this runner.
     _begun: set[str] = field(default_factory=set)
 
     def run(self, plans: Sequence[Plan]) -> Iterator[StoredResult | BenchError]:
         """Check every plan before the first expensive step, then run them in order.
 
         Yields:
-            A result for each plan; or the error that ended it, after which the others still run.
+            A result for each plan, or the error that ended it; the others still run.
 
         Raises:
-            BenchError: the first problem found by the checks; nothing has been run then.
+            BenchError: the first problem found by the checks; nothing has run then.
         """
         yield from self.run_checked(self.check(plans))
 
     def run_checked(self, prepared: deque[Prepared]) -> Iterator[StoredResult | BenchError]:
-        """Run what `check` gave, as `run` does, and empty it."""
-        # Loaded models are shared by the plans, and each run counts for itself.
+        """Run what `check` returned, as `run` does, and empty the list."""
+        # The plans share loaded models, and each run has its own counts.
         shared = current_session()
         while prepared:
             outcome: StoredResult | BenchError
             try:
-                # Closed before the result is handed out: a generator shares the context of its caller.
+                # Closed before the result is yielded: a generator shares the context of its caller.
                 with config_context(shared, repeat=1):
-                    # A method is let go with its run: what it has indexed may be large.
+                    # A method is released after its run: its index may be large.
                     outcome = self._run(prepared.popleft())
             except BenchError as error:
                 outcome = error
@@ -172,7 +173,7 @@ class Runner:
         return prepared
 
     def _begin(self, prepared: Iterable[Prepared]) -> None:
-        """Write down which runs begin now, so that an older result does not pass for theirs if they fail."""
+        """Record which runs start now, so that an older result is not taken for theirs if they fail."""
         for item in prepared:
             if not self.keeps(item):
                 self._begun.add(item.identifier)
@@ -180,9 +181,9 @@ class Runner:
                 begin_run(self.results, item.plan.method, item.plan.dataset, item.settings, command)
 
     def _begin_rest(self, prepared: Iterable[Prepared], plans: Sequence[Plan]) -> None:
-        """The same where a plan, the first of `plans`, cannot run, so that none does.
+        """Like `_log_start`, when the first of `plans` cannot run and so none does.
 
-        Those that have no older result are passed over: their datasets may not be at hand.
+        Plans without an older result are left out: their datasets may be unavailable.
         """
         with suppress(BenchError):
             self._begin(item for item in prepared if self._has_older(item.plan))
@@ -199,7 +200,7 @@ class Runner:
         return any(self.results.glob(f"{slug(str(plan.dataset))}/{slug(plan.method.name)}-*"))
 
     def keeps(self, item: Prepared) -> bool:
-        """Whether a stored result takes the place of a run, unless it turns out to be damaged."""
+        """Whether a stored result replaces a run, unless it turns out to be damaged."""
         if self.overwrite == "always" or not is_complete(item.folder):
             return False
         try:
@@ -208,15 +209,15 @@ class Runner:
             return False
 
     def end(self, plan: Plan, settings: RunSettings) -> None:
-        """Write down that a run has ended with a result that is today's."""
+        """Record that a run has ended with a current result."""
         end_run(self.results, plan.method, plan.dataset, settings)
 
     def forget(self) -> None:
-        """Let go of the datasets in memory."""
+        """Release the datasets in memory."""
         self._datasets.clear()
 
     def dataset(self, spec: Spec) -> Dataset:
-        """A dataset, which is loaded once."""
+        """The dataset of a spec; each is loaded once."""
         if spec not in self._datasets:
             with self.progress.stage(f"load {spec}"):
                 dataset = self._datasets[spec] = self.load(spec)
@@ -224,7 +225,7 @@ class Runner:
         return self._datasets[spec]
 
     def _prepare(self, plan: Plan, method: Method) -> Prepared:
-        # Its identity is taken now: what it builds from here on is no part of it.
+        # Its identity is taken now: what it builds later does not belong to it.
         method.context.close()
         dataset = self.dataset(plan.dataset)
         plan = plan.normal(dataset)
@@ -232,7 +233,7 @@ class Runner:
             if isinstance(metric.cutoff, int) and metric.cutoff > plan.depth and plan.depth < len(dataset.tools):
                 raise UsageError(f"{metric} needs a deeper ranking: give --depth {metric.cutoff} or more.")
         if plan.repeats > 1 and not has_chance(method):
-            self.progress.note(f"{method.spec}: chance has no part in its answers, so it runs once")
+            self.progress.note(f"{method.spec}: it is deterministic, so it runs once")
             plan = plan.model_copy(update={"repeats": 1})
         library, history = views(plan, dataset)
         check_plan(plan, method, dataset, history)
@@ -242,7 +243,7 @@ class Runner:
         return self._place(Prepared(plan, settings, method, code, provisional, "", Path()))
 
     def _place(self, item: Prepared) -> Prepared:
-        """A prepared plan with the id and the folder of its result."""
+        """Prepare a plan, with the id and the folder of its result."""
         dataset, method, found = self.dataset(item.plan.dataset), item.method, item.provisional
         if method_use(method) is not None:
             place = result_folder(self.results, dataset.spec, method.name, "*")
@@ -257,7 +258,7 @@ class Runner:
 
     def _run(self, item: Prepared) -> StoredResult:
         with result_lock(self.results, item.begun, self.progress):
-            # Another process may have made it meanwhile.
+            # Another process may have made it in the meantime.
             item = self._place(item)
             recover(item.folder)
             if is_complete(item.folder) and self.overwrite != "always":
@@ -272,7 +273,7 @@ class Runner:
                             self.end(item.plan, item.settings)
                         return self._bring_up_to_date(kept, item.plan)
                     self.progress.note(
-                        f"{kept.label}: run again, because it asks what may have changed; --overwrite missing keeps it"
+                        f"{kept.label}: run again, as its service may have changed; --overwrite missing keeps it"
                     )
             try:
                 with watch_use() if method_use(item.method) is not None else nullcontext():
@@ -280,7 +281,7 @@ class Runner:
             except UnresolvedError:
                 from bench.evaluation.checkpoints import forget, has_answers
 
-                # The same command asks again, unless an earlier process had answers.
+                # The same command asks again, unless an earlier process left answers.
                 if not has_answers(_partial(item.begun)):
                     forget(_partial(item.begun))
                 raise
@@ -298,7 +299,7 @@ class Runner:
         return rescore(result, dataset, self.metrics)
 
     def _make(self, item: Prepared) -> StoredResult:
-        # A result that is kept needs none of them.
+        # A kept result does not need them.
         from bench.evaluation.ask import ask, ask_again, asking_order, prepare, scope_sentences
         from bench.evaluation.checkpoints import forget, use_keeper
         from bench.evaluation.machine import peak_memory_mib, reset_peak_memory
@@ -329,7 +330,7 @@ class Runner:
         order = rows[asking_order(dataset, rows)]
 
         def repeat(number: int, fresh: Method) -> tuple[Answers, Meter]:
-            # Batches of the first repeat are where a run without repeats has them.
+            # The first repeat writes its batches where a run without repeats does.
             folder = batches if number == 1 else batches / f"repeat-{number}"
             stage = "rank" if plan.repeats == 1 else f"rank, repeat {number} of {plan.repeats}"
             prepare(fresh, library, history, dataset.gold.take(order), checked=fresh is method, clock=clock)
@@ -343,7 +344,7 @@ class Runner:
             timed, flaky = ask_again(method, dataset, rows, plan.depth, made[0][0].ranking)
             facts = check_facts(method) | _calls(dataset, rows)
         for number in range(2, plan.repeats + 1):
-            # A method of its own: what one has drawn or kept while it was fitted, indexed or asked is no new answer.
+            # A separate instance: answers of one that was already fitted, indexed or asked would not be independent.
             with config_context(repeat=number):
                 again = self.build(plan.method)
                 again.context.close()
@@ -360,7 +361,7 @@ class Runner:
         try:
             identifier = _identify(item, dataset)
         except UsageError as error:
-            # Answers may be of either code.
+            # Answers may come from either version of the code.
             forget(batches)
             raise MethodError(
                 f"a file of {method.spec} was edited while it ran, so nothing is stored: {error}"
@@ -375,12 +376,11 @@ class Runner:
         marks |= seen
         if resumed and REMOTE in marks:
             marks[RESUMED] = (
-                "some answers are those of an earlier run that was broken off, and nothing tells whether the service "
-                "has changed since"
+                "some answers come from an earlier run that was interrupted, and the service may have changed since"
             )
         if flaky and plan.repeats == 1:
             marks[FLAKY] = flaky
-        # As it is named in the manifest, however it was typed.
+        # The spec as the manifest has it, however the user typed it.
         asked = stored_settings(str(method.spec), dataset.spec, plan, self.metrics)
         manifest = Manifest(
             result_id=identifier,
@@ -425,7 +425,7 @@ class Runner:
         return result
 
     def _tell_same(self, result: StoredResult) -> None:
-        """Say where a user's older code has given the same rankings: what was edited since has changed none."""
+        """Tell the user if an older version of the code gave the same rankings."""
         data, asked, made = result.manifest.dataset, resolved_settings(result.manifest), list[Manifest]()
         for folder in result.folder.parent.glob(f"{result.folder.name.rpartition('-')[0]}-*"):
             with suppress(ResultError):
@@ -435,14 +435,14 @@ class Runner:
             same = same and other.dataset.content_hash == data.content_hash and resolved_settings(other) == asked
             if same and other.result_id != result.manifest.result_id:
                 self.progress.note(
-                    f"{result.label}: its rankings are those of {other.result_id}, made at "
-                    f"{other.environment.created}: what was edited since has changed none"
+                    f"{result.label}: its rankings equal those of {other.result_id}, made at "
+                    f"{other.environment.created}: edits since then have not changed them"
                 )
                 return
 
 
 def check_plan(plan: Plan, method: Method, dataset: Dataset, history: History) -> None:
-    """Raise `UsageError` where the method of a plan cannot run on what the dataset has of past queries, or be cut."""
+    """Raise `UsageError` if the method of a plan needs past queries that the dataset lacks, or cannot be cut."""
     if needs_history(method) and not history.gold.counts.any():
         split = plan.evaluated_split(dataset)
         raise UsageError(
@@ -458,7 +458,7 @@ def check_plan(plan: Plan, method: Method, dataset: Dataset, history: History) -
 
 
 def _partial(folder: Path) -> Path:
-    """Where the finished batches of a run lie until its result is complete."""
+    """The folder of the finished batches of a run until its result is complete."""
     return folder.with_name(f".{folder.name}.partial")
 
 
@@ -479,14 +479,14 @@ class _Clock:
 
 
 def views(plan: Plan, dataset: Dataset) -> tuple[Library, History]:
-    """What the method of a plan may see: the library, and past queries that are not asked."""
+    """What the method of a plan may see: the library, and past queries that are not evaluated."""
     library = Library.of(dataset, plan.tool_text(dataset))
-    # The whole split is kept out of the history, also when --limit asks only a part of it.
+    # The whole split stays out of the history, even if --limit evaluates only a part of it.
     return library, History.of(dataset, library, dataset.rows(plan.evaluated_split(dataset)))
 
 
 def dataset_identity(plan: Plan, dataset: Dataset, rows: NDArray[np.int64], history: int) -> DatasetIdentity:
-    """The dataset's part of a manifest."""
+    """The part of a manifest about the dataset."""
     from bench.data.novelty import repeated_gold
 
     has_gold = dataset.gold.counts[rows] > 0
@@ -514,12 +514,12 @@ def dataset_identity(plan: Plan, dataset: Dataset, rows: NDArray[np.int64], hist
 
 
 def environment(command: str, jobs: int = 1, imported: Iterable[str] = ()) -> Environment:
-    """With what this process makes results.
+    """The environment in which this process makes results.
 
     Args:
-        command: the command that makes the same.
-        jobs: how many cells run side by side.
-        imported: packages that the code of the method imports.
+        command: the command that reproduces the result.
+        jobs: number of cells that run side by side.
+        imported: the packages that the method's code imports.
     """
     from bench.evaluation.machine import git_state, hardware, package_versions
 
@@ -536,7 +536,7 @@ def environment(command: str, jobs: int = 1, imported: Iterable[str] = ()) -> En
 
 
 def _asks_elsewhere(result: StoredResult) -> bool:
-    """Whether the method asked a service of which nothing tells that it is still the same (its mark `remote`)."""
+    """Whether the method called a service that may have changed unnoticed (the mark `remote`)."""
     return any(mark.text == REMOTE for mark in result.manifest.marks)
 
 
@@ -544,18 +544,18 @@ def _identify(item: Prepared, dataset: Dataset) -> str:
     """The id of the result of a run that has ended.
 
     Raises:
-        UsageError: its code or models are not those that it began with.
+        UsageError: its code or models changed during the run.
     """
     method, code = item.method, method_code(item.method)
-    # What a user's code has used is known only now; its models and parameters were known, and so was bench's code.
+    # Only now is it known what a user's code has used; models, parameters and bench's code were known before.
     begun = code if method_use(method) is None else item.code
     if result_id(dataset.content_hash, item.settings, method_hash(method, begun)) != item.provisional:
-        raise UsageError("run it again: its models, or its code, are others now.")
+        raise UsageError("run it again: its models or its code have changed.")
     return result_id(dataset.content_hash, item.settings, method_hash(method, code))
 
 
 def _calls(dataset: Dataset, rows: NDArray[np.int64]) -> dict[str, float]:
-    """The calls that a query takes on average, where some take several."""
+    """The mean number of calls per query, if some queries need several."""
     from bench.evaluation.ask import calls_of
 
     calls = [len(calls_of(dataset.queries[row])) for row in rows.tolist()]
@@ -563,9 +563,9 @@ def _calls(dataset: Dataset, rows: NDArray[np.int64]) -> dict[str, float]:
 
 
 def _model_use(meters: Sequence[Meter], resumed: bool) -> ModelUse:
-    """What the meters of all repeats have counted.
+    """The counts of the meters of all repeats.
 
-    The requests of an earlier process are not among it, so that no cost can be told then.
+    They lack the requests of an earlier process, so that the cost is unknown in this case.
     """
     requests = sum(meter.requests for meter in meters)
     costs = [meter.cost for meter in meters if meter.cost is not None]

@@ -1,4 +1,4 @@
-"""From answers to a result's tables and numbers, for methods and run files alike."""
+"""Turns answers into the tables and numbers of a result. Runs, run files and re-scoring use it."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from bench.results.store import PER_QUERY_SCHEMA, RUN_SCHEMA
 from bench.results.units import unit_names
 from bench.stats.repeats import repeat_means
 
-#: A tool as the API of a model takes it, with its schema: what it costs to give a model the tool.
+#: A tool in the form of a model's API, with its schema: its tokens are the cost of showing it to a model.
 DEFINITION: NamedTemplate = "full"
 
 
 @dataclass(frozen=True)
 class ScoredAnswers:
-    """The parts of a result that come from its answers; `repeats` only where there are several of each query."""
+    """The parts of a result that come from its answers; `repeats` only if queries have several answers."""
 
     metrics: Metrics
     run: pa.Table
@@ -59,23 +59,23 @@ def score(
     """Score the answers of one or several repeats of a run against the dataset's gold.
 
     A query's value is the mean of its values in the repeats, and so are tie bands and token counts. A query failed if
-    it failed in some repeat.
+    it failed in any repeat.
 
     Args:
         result_id: written into the metrics.
         dataset: the data.
-        rows: (queries,) which queries were asked, in the answers' order.
-        repeats: rankings and sets of each repeat; those of a run without repeats alone.
-        template: the text whose tokens are counted.
-        wanted: metrics in addition to the default ones.
-        depth: where the ranking was cut; metrics that look deeper into a larger library are left out. None for a
-            system's own ranking, however long.
+        rows: (queries,) the queries that were asked, in the order of the answers.
+        repeats: rankings and sets of each repeat; a run without repeats has one.
+        template: the template of the texts whose tokens are counted.
+        wanted: metrics beyond the default ones.
+        depth: where the ranking was cut; metrics with a deeper cut-off are left out for larger libraries. None for the
+            ranking of an external system, however long.
     """
     gold = dataset.gold.take(rows)
     judged = gold.counts > 0
     scored = all(answers.ranking.scores is not None for answers in repeats)
     destructive = destructive_tools(dataset.tools)
-    # A method that always returns something never abstains: that its rankings are not empty is no news.
+    # A method that always returns something never abstains, so non-empty rankings tell nothing.
     silent_at_times = any((answers.ranking.tools < 0).all(axis=1).any() for answers in repeats)
     further = [
         metric
@@ -141,7 +141,7 @@ def score(
 
 
 def with_bands(metrics: Metrics, bands: Sequence[TieBand]) -> Metrics:
-    """The metrics with these tie bands, one of each repeat: the means of their ends."""
+    """The metrics with the mean of the tie bands of all repeats."""
     values, draws = dict(metrics.metrics), {}
     for i, metric in enumerate(bands[0].metrics):
         name = str(metric)
@@ -162,7 +162,7 @@ def with_bands(metrics: Metrics, bands: Sequence[TieBand]) -> Metrics:
 
 @dataclass(frozen=True)
 class _Part:
-    """What one repeat's answers are worth; `silent` are the queries that failed or were not answered."""
+    """The scores of one repeat; `silent` are the queries that failed or got no answer."""
 
     scores: Scores
     band: TieBand | None
@@ -190,13 +190,13 @@ def _part(
     nothing = (ranking.tools >= 0).sum(axis=1) == 0
     if answers.sets is not None:
         nothing &= np.diff(answers.sets.starts) == 0
-    # To answer a query that has no gold with nothing is right, not a failure.
+    # An empty answer to a query without gold is correct, not a failure.
     silent = failed | (nothing & (gold.counts > 0))
     return _Part(scores, band, silent, _tokens(counts, answers))
 
 
 def _confidence(ranking: Ranking) -> NDArray[np.float64] | None:
-    """(queries,) the score of the first tool, -inf where nothing was returned; None for rankings without scores."""
+    """(queries,) the score of the first tool, -inf for an empty answer; None for rankings without scores."""
     if ranking.scores is None:
         return None
     if not ranking.tools.shape[1]:
@@ -205,12 +205,12 @@ def _confidence(ranking: Ranking) -> NDArray[np.float64] | None:
 
 
 def _average(values: Sequence[float]) -> float:
-    """Their mean; of equal values that value, to the last bit."""
+    """Their mean; for equal values exactly that value."""
     return values[0] if len(set(values)) == 1 else math.fsum(values) / len(values)
 
 
 def _stack(tables: Sequence[pa.Table]) -> pa.Table:
-    """The tables of all repeats below one another, with the number of the repeat."""
+    """The tables of all repeats, concatenated, with the number of the repeat."""
     numbered = [
         table.add_column(0, "repeat", arrow.numbers(np.full(len(table), number, dtype=np.int32)))
         for number, table in enumerate(tables, start=1)
@@ -220,7 +220,7 @@ def _stack(tables: Sequence[pa.Table]) -> pa.Table:
 
 @dataclass(frozen=True)
 class _ToolTokens:
-    """(tools,) tokens of each tool: of its text in the run, and of its definition as the API of a model takes it."""
+    """(tools,) tokens of each tool: of its text in the run, and of its definition in a model's API."""
 
     texts: NDArray[np.int64]
     definitions: NDArray[np.int64]
@@ -239,9 +239,9 @@ class _ToolTokens:
 
 
 def _tokens(counts: _ToolTokens | None, answers: Answers) -> dict[str, float]:
-    """Mean tokens that a query puts before the agent, against the whole library; see `Metrics.tokens`.
+    """Mean tokens that the agent reads per query, and those of the whole library; see `Metrics.tokens`.
 
-    Nothing where the tokeniser is not installed, so that there are no counts of the tools.
+    Empty if the tokeniser is not installed, so that tools have no counts.
     """
     if counts is None:
         return {}
@@ -256,7 +256,7 @@ def _tokens(counts: _ToolTokens | None, answers: Answers) -> dict[str, float]:
     if replies is not None:
         failed = answers.ranking.failed
         answered = np.ones(len(replies), dtype=np.bool_) if failed is None else ~failed
-        # A mean over a part of the answers would be that of the part.
+        # A mean over a part of the answers would describe only that part.
         if answered.any() and (replies[answered] >= 0).all():
             tokens["answer"] = float(replies[answered].mean())
     return tokens
@@ -282,7 +282,7 @@ def _run_table(dataset: Dataset, rows: NDArray[np.int64], answers: Answers, *, h
 
 
 def _notes_table(dataset: Dataset, rows: NDArray[np.int64], rankings: Sequence[Ranking]) -> pa.Table | None:
-    """The notes of all repeats below one another; None where a repeat has none."""
+    """The notes of all repeats, concatenated; None if a repeat has none."""
     ids = arrow.strings(_query_ids(dataset, rows))
     tables = [pa.table({"query_id": ids, "note": arrow.texts(ranking.notes)}) for ranking in rankings if ranking.notes]
     return _stack(tables) if len(tables) == len(rankings) else None

@@ -1,8 +1,8 @@
-"""Numbers of each tool of a large library, which are worked out once and kept: tokens, and which tools read the same.
+"""A cache of numbers per tool of a large library: token counts, and which tools read the same. Scoring uses it.
 
-They depend on the library alone, and a million tools take minutes: more than to score a run. They are kept as long as
-the dataset is in memory, and those of a large library in the cache: by the dataset's content and by the code that makes
-them, with a checksum, so that a damaged cache costs time alone.
+The numbers depend only on the library, and a million tools take minutes, more than scoring a run. They stay in memory
+with the dataset, and those of a large library also on disk: keyed by the content of the dataset and the code that makes
+them, with a checksum, so that a damaged cache only costs time.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from bench.base.config import current_session
 from bench.data.dataset import Dataset
 from bench.models.vectorcache import VectorCache, text_key
 
-#: Smaller libraries are quicker to work out than to look up.
+#: For smaller libraries, computing is faster than looking up.
 _LARGE = 10_000
-#: The cache holds float32, in which smaller whole numbers are exact.
+#: The cache stores float32, which represents smaller integers exactly.
 _EXACT = 1 << 24
-#: For each dataset in memory: what, by which code, and whether with the cache -> the numbers.
+#: For each dataset in memory: kind, code, and whether the disk cache is used -> the numbers.
 _IN_MEMORY: WeakKeyDictionary[Dataset, dict[tuple[str, str, bool], NDArray[np.int64]]] = WeakKeyDictionary()
 
 
 def per_tool(dataset: Dataset, what: str, code: str, work_out: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64]:
-    """(tools,) whole numbers, kept or worked out; not to be written to.
+    """(tools,) integers, cached or computed; do not write to the array.
 
     Args:
-        dataset: whose library it is.
+        dataset: the dataset of the library.
         what: the kind of numbers.
-        code: a hash of the code that makes them, and of all else that they depend on.
-        work_out: gives (tools,) numbers.
+        code: a hash of the code that makes them, and of everything else they depend on.
+        work_out: computes the (tools,) numbers.
 
     Raises:
         StorageError: the cache cannot be used.

@@ -1,4 +1,4 @@
-"""Whether the numbers of a stored result are those that today's rules and code would give: asked of every kept run."""
+"""Whether today's rules and code would give the numbers of a stored result. The runner and re-scoring ask."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from bench.results.units import unit_names
 
 
 def up_to_date(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric] = ()) -> bool:
-    """Whether a result has these metrics, and all its numbers by the rules, units and code of today.
+    """Whether a result has these metrics, and all its numbers follow the rules, units and code of today.
 
-    Older code counts as today's if it is known to give the same numbers.
+    Older code that is known to give the same numbers counts as today's.
     """
     return (
         has_lenient(result)
@@ -32,13 +32,13 @@ def up_to_date(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]
 
 
 def has_lenient(result: StoredResult) -> bool:
-    """Whether lenient means are those of today, or cannot be had without the ranking."""
+    """Whether lenient means are those of today, or cannot be computed because the ranking is missing."""
     lenient = result.metrics.lenient
     return not result.has_run or (lenient is not None and current_code("lenient", lenient.code) == lenient_hash())
 
 
 def has_ties(result: StoredResult) -> bool:
-    """Whether tie bands are those of today, or cannot be had without the ranking."""
+    """Whether tie bands are those of today, or cannot be computed because the ranking is missing."""
     ties = result.metrics.ties
     return (
         not result.has_run
@@ -48,13 +48,13 @@ def has_ties(result: StoredResult) -> bool:
 
 
 def _has_repeated_gold(result: StoredResult) -> bool:
-    """Whether a result with past queries says whether their gold sets are asked for again."""
+    """Whether a result with past queries records how many of their gold sets are asked for again."""
     data = result.manifest.dataset
     return not data.history or data.repeated_gold is not None
 
 
 def same_numbers(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -> bool:
-    """Whether everything else is that of today."""
+    """Whether everything else is as today."""
     if result.manifest.protocol != version_for(dataset.gold) or result.manifest.dataset.unit != dataset.unit:
         return False
     result.check_ids(dataset)
@@ -77,7 +77,7 @@ def same_numbers(result: StoredResult, dataset: Dataset, metrics: Sequence[Metri
 
 
 def known_metrics(result: StoredResult) -> list[Metric]:
-    """The metrics of a result that this bench knows; those of a plug-in that is gone cannot be made again."""
+    """The metrics of a result that bench knows; those of a missing plug-in cannot be computed again."""
     metrics: list[Metric] = []
     for name in result.metrics.metrics:
         with suppress(UsageError):

@@ -1,8 +1,8 @@
-"""One cell of a grid, and the process that runs cells for `bench.evaluation.executors`, which alone starts it.
+"""One cell of a grid, and the process that runs cells. Only `bench.evaluation.executors` starts it.
 
 The process reads a `Cell` from standard input and writes reports of its progress to standard output, then the outcome:
 the folder of the result, or the error that ended the cell. Then it waits for the next cell. Both ends are the same
-program on the same machine, so what passes is pickled.
+program on the same machine, so messages are pickled.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from bench.registry import build_method, load_dataset
 
 @dataclass(frozen=True)
 class RunCell:
-    """One plan and the settings that it runs under.
+    """One plan and the settings for its run.
 
     Attributes:
         plan: what runs.
         results: the folder of results.
-        overwrite, metrics: as of `Runner`; metrics by their names.
-        offline, cache, mirror: as of `Session`.
-        identifier: of the result, as found where the cell comes from, before a user's code is asked.
-        folder: of the result.
+        overwrite, metrics: as in `Runner`; metrics by name.
+        offline, cache, mirror: as in `Session`.
+        identifier: the id of the result, as the parent process found it, before a user's code runs.
+        folder: the folder of the result.
         pays: whether its method calls a language model or another paid service.
-        asks: whether its method asks a service of which nothing tells where it is, such as one on this machine.
-        models: whether its method has models, such as an encoder.
-        resources: what its method asks of a cluster, by Ray's names.
-        jobs: how many cells run side by side.
-        hold_out: the seed by which a dev split is held out of train; None to take the dataset as it is.
+        asks: whether its method calls a service whose machine is unknown, such as one on this machine.
+        models: whether its method uses models, such as an encoder.
+        resources: what its method requires of a cluster, by Ray's names.
+        jobs: number of cells that run side by side.
+        hold_out: the seed for holding a dev split out of train; None to use the dataset unchanged.
     """
 
     plan: Plan
@@ -72,12 +72,12 @@ class RunCell:
 
 
 def work(cell: RunCell, reports: Progress, datasets: dict[Spec, Dataset]) -> Path | BenchError:
-    """Run a cell as `bench run` does, its checks included.
+    """Run a cell as `bench run` does, including its checks.
 
     Args:
         cell: what runs.
-        reports: where work reports to.
-        datasets: what is at hand; others are loaded and put there.
+        reports: receives reports of the work.
+        datasets: loaded datasets; others are loaded and added.
     """
     with config_context(offline=cell.offline, cache=cell.cache, mirror=cell.mirror):
 
@@ -100,8 +100,8 @@ def work(cell: RunCell, reports: Progress, datasets: dict[Spec, Dataset]) -> Pat
             checked = runner.check([cell.plan])
             if checked[0].provisional != cell.identifier:
                 return MethodError(
-                    f"{cell.label} would be another result on {platform.node()} than where the command was given: "
-                    "their code of bench or of the method differs, or the models it names do; install the same on both."
+                    f"{cell.label} would be another result on {platform.node()} than on the machine of the command: "
+                    "the code of bench, the code of the method or its models differ; install the same on both."
                 )
             (outcome,) = runner.run_checked(checked)
         except BenchError as error:
@@ -112,13 +112,13 @@ def work(cell: RunCell, reports: Progress, datasets: dict[Spec, Dataset]) -> Pat
 
 
 def _plain(error: BenchError) -> BenchError:
-    """An error of which a pickle can be made: its sentence alone, without what the author's code raised."""
+    """The error in a form that pickles: only its sentence, without the exception of the author's code."""
     return type(error)(str(error))
 
 
 def main() -> None:
-    """Run the cells that standard input gives, one after the other, and end with it."""
-    # What a method prints is no report.
+    """Run the cells from standard input, one after the other, until it ends."""
+    # Output that a method prints must not be taken for a report.
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         mask_streams()
@@ -136,7 +136,7 @@ def main() -> None:
         try:
             while True:
                 cell = cells.get()
-                # The next cell is often of the same dataset; others would only take memory.
+                # The next cell is often of the same dataset; keeping others would only take memory.
                 datasets = {spec: dataset for spec, dataset in datasets.items() if spec == cell.plan.dataset}
                 send(work(cell, progress, datasets))
         except (KeyboardInterrupt, BrokenPipeError):
@@ -144,7 +144,7 @@ def main() -> None:
 
 
 def _read_cells(cells: queue.SimpleQueue[RunCell]) -> None:
-    """Nobody waits for a cell once the input ends, also where the other process was killed."""
+    """Exit once the input ends: nobody waits for a cell then, even if the other process was killed."""
     try:
         while True:
             cells.put(pickle.load(sys.stdin.buffer))

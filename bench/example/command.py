@@ -1,4 +1,4 @@
-"""`bench init`: write an example to start from: tools, queries, policy, workflow."""
+"""`bench init`: write a starter example: tools, queries, policy, workflow."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from bench.show.numbers import several
 def command(folder: Path) -> None:
     """Write an example to start from into FOLDER  [default: tool-search].
 
-    It has the tools of two MCP servers, queries, a gate policy, jobs for GitHub and GitLab, and a README with the
-    commands from here to a gate that fails on a worsened description. Nothing is overwritten.
+    It has the tools of two MCP servers, queries, a gate policy, jobs for GitHub and GitLab, and a README that leads to
+    a gate failing on a worsened description. Nothing is overwritten.
     """
     written = write_example(folder)
     click.echo(f"wrote {several(len(written), 'file')} to {folder}: start with README.md, or with")

@@ -1,7 +1,7 @@
-"""Where a CI job installs bench from: the same source as this bench, so that both run the same code. `init` uses it.
+"""The source from which a CI job installs bench: that of this bench, so that both run the same code. `init` uses it.
 
-A package index may not have bench, or another version of it. pip records the source of a package (PEP 610); for a
-checkout, git knows its remotes.
+A package index may lack bench, or have another version. pip records the source of a package (PEP 610); for a checkout,
+git knows its remotes.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import bench
 from bench.base.errors import DISTRIBUTION
 from bench.base.strict_json import loads
 
-#: The folders of a checkout that make a wheel; the first is the package, which contains the others.
+#: The folders of a checkout that go into a wheel; the first is the package, which contains the others.
 _PACKED = ("bench", "datasets", "leaderboard", "methods", "pyproject.toml")
 #: `git@HOST:PATH`, the address of many remotes.
 _SCP = re.compile(r"(?:[\w.-]+@)?(?P<host>[\w.-]+\.[\w-]+):(?P<path>(?!/)[\w./~-]+)")
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-#: Requirements that need no quotes in YAML and in a shell.
+#: Requirements that need no quotes in YAML or a shell.
 _HARMLESS = re.compile(r"[\w./:@+~=%#-]+", re.ASCII)
 
 
@@ -34,7 +34,8 @@ class Source:
     """What pip should install.
 
     Attributes:
-        requirement: such as `git+https://HOST/OWNER/REPOSITORY@COMMIT`; pip can install it at least on this machine.
+        requirement: for example `git+https://HOST/OWNER/REPOSITORY@COMMIT`; pip can install it at least on this
+        machine.
         note: what to do before it works elsewhere; empty if nothing.
     """
 
@@ -48,7 +49,7 @@ def find_source() -> Source:
     recorded: Any = {"url": code.parent.as_uri(), "dir_info": {}}
     try:
         installed = distribution(DISTRIBUTION)
-        # An editable installation, and a checkout in PYTHONPATH, run the code of a folder, whatever pip recorded.
+        # An editable installation, or a checkout in PYTHONPATH, runs the code of a folder, whatever pip recorded.
         if Path(str(installed.locate_file(code.name))).resolve() == code:
             text = installed.read_text("direct_url.json")
             recorded = None if text is None else loads(text)
@@ -85,7 +86,7 @@ def source_of(recorded: Any, code: Path) -> Source:
 
 
 def _of_this_machine(requirement: str) -> Source | None:
-    """What pip can only install on this machine; None for an address elsewhere."""
+    """The source, if pip can install it only on this machine; None for a remote address."""
     note = f"no other machine can read {requirement}: put it where CI can, and write that address in BENCH"
     return Source(requirement, note) if requirement.removeprefix("git+").startswith("file:///") else None
 
@@ -109,8 +110,8 @@ def _of_checkout(folder: Path, code: Path) -> Source | None:
     """The commit of a checkout at its remote, or else at its folder; None if the folder is not a checkout.
 
     Args:
-        folder: of the checkout's `pyproject.toml`.
-        code: the folder `bench` of what was installed from it.
+        folder: the folder of the checkout's `pyproject.toml`.
+        code: the folder `bench` of the installation made from it.
     """
     try:
         _git(folder, "ls-files", "--error-unmatch", "pyproject.toml")

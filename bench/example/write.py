@@ -11,7 +11,7 @@ from bench.example.source import find_source
 
 #: The files by their paths; hidden ones begin with `dot_`, because packages leave hidden files out.
 _SOURCES = Path(__file__).with_name("files")
-#: What CI installs with pip, in a file of the example: the bench that wrote it, because another may differ.
+#: Placeholder for what CI installs with pip: the bench that wrote the example, because another may differ.
 _SOURCE = "BENCH_SOURCE"
 #: The beginning of the example's README.
 FIRST_COMMAND = "bench data import desk-example tools --queries queries.csv"

@@ -1,1 +1,1 @@
-"""Stored results by name: which one is meant, whether it is what the code of today gives, and its removal."""
+"""Finding stored results by name, checking whether they are current, and removing them."""

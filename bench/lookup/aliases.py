@@ -1,7 +1,8 @@
-"""Aliases: what a user calls a result, shown in place of its method's spec and taken wherever a result is named.
+"""Aliases: users' names for results, shown instead of the method's spec and accepted by every command.
 
-An alias stands in the result's manifest, outside of its digest. In one folder of results it stands for one system: for
-one method, and on one dataset for one set of settings. Results of its other datasets, and of its older code, share it.
+The manifest stores the alias, and its digest does not cover it. In one folder of results, an alias stands for one
+system: for one method, and on each dataset for one set of settings. Results of the system on other datasets, and of its
+older code, share it.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from bench.results.store import MANIFEST, StoredResult, find_results, result_loc
 
 
 def read_alias(text: str) -> str:
-    """An alias that a user gives.
+    """Check an alias from the user.
 
     Raises:
-        UsageError: it cannot be one, it holds a key, or it is the name of a method.
+        UsageError: it is invalid, contains a key, or is the name of a method.
     """
     refuse("the name of the result", text)
     try:
@@ -38,23 +39,23 @@ def read_alias(text: str) -> str:
 
 
 def check_free(results: Path, alias: str, spec: str) -> None:
-    """Raise `UsageError` if an alias stands for another method than the one of a spec."""
+    """Raise `UsageError` if an alias stands for a method other than that of a spec."""
     for item in _stored(results):
         if _uses(item.manifest, alias) and item.manifest.method.spec != spec:
             raise _taken(alias, item)
 
 
 def set_alias(result: StoredResult, alias: str | None) -> StoredResult:
-    """Give a stored result an alias, or none; its id, numbers and digests stay. One process at a time does so.
+    """Set or remove the alias of a stored result; its id, numbers and digests stay. One process at a time does so.
 
     Args:
         result: the result.
-        alias: of `read_alias`; None for the method's spec again.
+        alias: from `read_alias`; None to show the method's spec again.
 
     Raises:
         UsageError: the alias stands for another system.
-        ResultError: the result has been removed meanwhile.
-        StorageError: the disk is full or the folder cannot be written; the result has the alias that it had.
+        ResultError: the result has been removed in the meantime.
+        StorageError: the disk is full or the folder cannot be written; the old alias stays.
     """
     folder = result.folder
     results = folder.parent.parent
@@ -72,7 +73,7 @@ def set_alias(result: StoredResult, alias: str | None) -> StoredResult:
 
 
 def aliases_lock(results: Path) -> AbstractContextManager[None]:
-    """Held while names of results are given or results removed; it comes before the lock of a result."""
+    """The lock for naming and removing results; acquire it before the lock of a result."""
     return lock(results / ".locks" / "aliases.lock", "naming or removing results")
 
 
@@ -81,13 +82,13 @@ def _stored(results: Path) -> list[StoredResult]:
 
 
 def _uses(manifest: Manifest, alias: str) -> bool:
-    """Whether a result is named so: by its alias, or by the name of a run file's system."""
+    """Whether a result has this name: as its alias, or as the name of a run file's system."""
     named = {caseless(name) for name in (manifest.method.alias, manifest.method.spec) if name is not None}
     return caseless(alias) in named
 
 
 def _is_same_system(one: Manifest, other: Manifest) -> bool:
-    # How sets are cut, not where: that is learnt anew on each dataset.
+    # The kind of cut, not its value, which is learnt anew on each dataset.
     asked, others = settings_of(one), settings_of(other)
     if (asked.method, asked.file is None, asked.cut) != (others.method, others.file is None, others.cut):
         return False
@@ -100,7 +101,7 @@ def _settings(manifest: Manifest) -> tuple[object, ...]:
 
 
 def caseless(text: str) -> str:
-    """A name without what case and width tell apart."""
+    """A name without differences of case and width."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 

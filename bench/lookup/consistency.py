@@ -1,6 +1,6 @@
-"""Whether the settings, the command and the other fields of a manifest agree, and what was asked by all of them.
+"""Whether the settings, the command and the other fields of a manifest agree, and the settings that follow from them.
 
-For whoever identifies a result by its manifest: names, ids of today's code, submissions and `bench run RESULT`.
+Used wherever a manifest identifies a result: names, ids by today's code, submissions and `bench run RESULT`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from bench.results.commands import dataset_defaults, print_command, settings_of,
 from bench.results.manifest import Manifest
 from bench.results.settings import RunSettings
 
-#: Settings whose defaults are those of the dataset.
+#: Settings with defaults from the dataset.
 _OF_DATASET = ("split", "template")
 
 
 def contradictions(manifest: Manifest) -> list[str]:
-    """Where the settings, the command and the conditions of a manifest contradict each other; one sentence each."""
+    """Contradictions between the settings, the command and the conditions of a manifest; one sentence each."""
     asked, stated = settings_of(manifest), stated_settings(manifest)
-    # None says that the default is the dataset's.
+    # None means the default of the dataset.
     said = {name: stated[name] if name in _OF_DATASET and value is None else value for name, value in asked}
     faults = [
         f"its settings say {name.replace('_', ' ')} {said[name]}, and its conditions {value}"
@@ -30,7 +30,7 @@ def contradictions(manifest: Manifest) -> list[str]:
         if said[name] != value
     ]
     if manifest.method.cut is not None and stated["cut"] == "none":
-        faults.append(f"its conditions have {manifest.method.cut}, which is no cut of a ranking that a method made")
+        faults.append(f"its conditions have {manifest.method.cut}, which is not a cut of a method's ranking")
     if not _is_command_of(manifest):
         written = manifest.environment.command
         faults.append(f"its command is `{written}`, and its conditions are those of `{print_command(asked)}`")
@@ -38,14 +38,14 @@ def contradictions(manifest: Manifest) -> list[str]:
 
 
 def _is_command_of(manifest: Manifest) -> bool:
-    """Whether the command in a manifest is the one that its settings print."""
+    """Whether the command in a manifest follows from its settings."""
     written, asked = manifest.environment.command, settings_of(manifest)
     data, spec = manifest.dataset, manifest.method.spec
     if manifest.method.run_file is not None:
         return not written.startswith("bench run ")
     if manifest.settings is not None:
         return written == print_command(asked)
-    # An older command has the method as it was typed, and may name the defaults of the dataset or leave them out.
+    # An older command has the method as the user typed it, and may name the defaults of the dataset or omit them.
     stated = {"split": data.split, "template": data.template}
     usual = stated | dataset_defaults(data.spec)
     splits, templates = ({value, None if value == usual[name] else value} for name, value in stated.items())
@@ -63,7 +63,7 @@ def _is_command_of(manifest: Manifest) -> bool:
 def resolved_settings(manifest: Manifest) -> RunSettings | None:
     """The settings of a result, with split and template named, as its id covers them.
 
-    None of a scored run file, and where the manifest's command says something else.
+    None for a scored run file, and if the manifest's command contradicts them.
     """
     if manifest.method.run_file is not None or not _is_command_of(manifest):
         return None

@@ -1,9 +1,9 @@
-"""Whether a stored result is what the same command would store today, and the ways on where it is not.
+"""Whether a stored result is what the same command would store today, and renaming it if only its code is older.
 
-The id of a result is a hash of what was asked and of the method's code and models (`bench.results.ids`). It is
-computed here from a manifest with the code of today, so that a result of older code is never taken for one of today.
+The id of a result is a hash of its settings, data and the method's code and models (`bench.results.ids`). This module
+computes it from a manifest with today's code, so that a result of older code is never taken for a current one.
 
-Where old code is known to give the rankings of today's (`SAME_METHODS`), a result of it can take today's name.
+If old code is known to give the same rankings as today's (`SAME_METHODS`), its result can take today's name.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from bench.results.ids import hashed_spec, method_hash, result_id
 from bench.results.manifest import Manifest
 from bench.results.settings import RunSettings
 
-#: Parameters of methods that ask a service, when all that is asked is its version.
+#: Parameters for methods that call a service, when only its version is requested.
 _BRIEFLY: dict[str, float | int] = {"timeout": 2.0, "tries": 1}
-#: Signs of a method's spec, where nobody here has chosen it.
+#: Maximum characters of a method's spec that the user did not choose.
 _LONGEST = 4000
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
 class Today:
-    """What the command of a stored result would make today.
+    """The identity of the result that the command of a stored result would make today.
 
     Attributes:
-        content_hash: of the data that it was made of.
-        settings: with split and template named.
-        method: the method as it is built today.
+        content_hash: of the data that it was made on.
+        settings: with split and template filled in.
+        method: the method as built today.
         code: the hash of its code.
         models: model revisions.
     """
@@ -61,22 +61,22 @@ class Today:
         return result_id(self.content_hash, self.settings, self.method_hash)
 
 
-#: Spec -> the method, with the hash of its code, built once for many results; None where it cannot be built.
+#: Spec -> the method with the hash of its code, built once for many results; None if it cannot be built.
 Built = dict[str, tuple[Method, str] | None]
 
 
 def today(manifest: Manifest, *, named: bool = False, built: Built | None = None) -> Today | None:
-    """What the command of a result would make today, of the data that it was made of; nothing is run or downloaded.
+    """What the command of a result would make today on the same data; nothing is run or downloaded.
 
     Args:
-        manifest: that of the result.
-        named: whether the user has named the method. Whoever gives a result away chooses what its manifest says, so
-            only then are modules imported, folders of models read and services asked for their versions; else the
-            models are those of the manifest.
-        built: methods that were built for other results a moment ago.
+        manifest: the manifest of the result.
+        named: whether the user has named the method. The author of a manifest chooses its content, so only then are
+            modules imported, model folders read and services asked for their versions; otherwise the models are those
+            of the manifest.
+        built: methods already built for other results.
 
     Returns:
-        None where it cannot be known: for a run file, and for a method that is not there, or takes other parameters.
+        None if unknown: for a run file, and for a method that is missing or has other parameters.
     """
     settings, spec, used = resolved_settings(manifest), manifest.method.spec, manifest.method.used
     if settings is None:
@@ -103,12 +103,12 @@ def _build(spec: str, named: bool) -> tuple[Method, str] | None:
 
 
 def _models(method: Method, manifest: Manifest) -> dict[str, str]:
-    """The models of a method as they are now; those of the manifest where one is not at hand.
+    """The current models of a method; those of the manifest if one is unavailable.
 
-    A service is asked for its version once and briefly; no program is started for it.
+    A service is asked for its version once, with a short time limit; no program is started.
     """
     then = manifest.method.revisions
-    # The version of a model is the hash of its files; a service says its own, or none.
+    # The version of a model is the hash of its files; a service states its own, or none.
     asks = any(mark.text == "remote" for mark in manifest.marks) or not all(map(_SHA256.fullmatch, then.values()))
     try:
         if not asks:
@@ -122,7 +122,7 @@ def _models(method: Method, manifest: Manifest) -> dict[str, str]:
 
 
 def is_of_today(manifest: Manifest, *, named: bool = False, built: Built | None = None) -> bool | None:
-    """Whether a result is what its command would store today (see `today`); None where it cannot be known."""
+    """Whether a result is what its command would store today (see `today`); None if unknown."""
     if manifest.method.run_file is not None:
         return True
     current = today(manifest, named=named, built=built)
@@ -130,18 +130,18 @@ def is_of_today(manifest: Manifest, *, named: bool = False, built: Built | None 
 
 
 def adopt_name(manifest: Manifest, built: Built | None = None) -> Manifest | None:
-    """The manifest under today's name, if older code is known to give what today's gives; else None.
+    """The manifest under today's name, if its older code is known to give the same rankings; else None.
 
-    A method must be what it was but for its code, and parameters that it did not have must be at their defaults. Its
-    models are those that it was run with.
+    The method must be unchanged except for its code, and new parameters must be at their defaults. Its models are those
+    of the run.
     """
     current = today(manifest, built=built)
-    # How sets were cut is not among what has been shown.
+    # The records of equal code do not cover cuts.
     if current is None or current.settings.cut != "none":
         return None
     method, template, known = manifest.method, manifest.dataset.template, same_methods()
     if method.code == current.code:
-        # Nothing but the method's parameters may be new.
+        # Only parameters of the method may be new.
         same = result_id(current.content_hash, current.settings, method.hash) == manifest.result_id
     else:
         on_this_data = manifest.dataset.content_hash in known.only.get(method.code, [manifest.dataset.content_hash])
@@ -162,7 +162,7 @@ def adopt_name(manifest: Manifest, built: Built | None = None) -> Manifest | Non
 
 
 def _impatient(spec: Spec) -> Spec:
-    """A spec whose services have little time to answer and are not asked twice."""
+    """The spec with a short time limit for services, and without retries."""
     parameters = method_class(spec.name).Parameters.model_fields if spec.name in method_names() else {}
     brief: dict[str, Value] = {name: value for name, value in _BRIEFLY.items() if name in parameters}
     inner = {name: _impatient(value) for name, value in spec.arguments if isinstance(value, Spec)}
@@ -170,7 +170,7 @@ def _impatient(spec: Spec) -> Spec:
 
 
 def _extends(new: object, old: object) -> bool:
-    """Whether a full spec is the older one, but for parameters that it alone has; a name alone is all defaults."""
+    """Whether a full spec equals the older one, except for parameters that only it has; a bare name means defaults."""
     if isinstance(new, Spec) and isinstance(old, Spec):
         ours, theirs = dict(new.arguments), dict(old.arguments)
         return new.name == old.name and all(name in ours and _extends(ours[name], theirs[name]) for name in theirs)

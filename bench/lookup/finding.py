@@ -1,4 +1,4 @@
-"""Results by the names that people give: a folder, an id or its beginning, an alias, `method@dataset`."""
+"""Finds results by the names that users give: a folder, an id or its beginning, an alias, `method@dataset`."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from bench.results.comparability import comparison_key
 from bench.results.manifest import Manifest
 from bench.results.store import LARGEST_JSON, MANIFEST, StoredResult, folders_of
 
-#: When what has no date was made: it was always there.
+#: The date of results without a date: before all others.
 FIRST_DATE = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 _SHORTEST_ID = 4
-#: A name with the id of a result of older code.
+#: A name followed by the id of a result of older code.
 _WITH_ID = re.compile(rf"(?P<name>.+@.+)#(?P<id>[0-9a-f]{{{_SHORTEST_ID},12}})")
 
 
 def find_result(results: Path, name: str, *, older: bool = False) -> StoredResult:
     """A result by its folder, its id (or at least four characters of its beginning), its alias, or `method@dataset`.
 
-    `method@dataset` is what `bench run` would store today. One of older code is named by `method@dataset#id`. An alias
-    can take the place of the method; alone, it names the newest result that has it, as an id would.
+    `method@dataset` means the result that `bench run` would store today; `method@dataset#id` names one of older code.
+    An alias can replace the method; alone, it means the newest result with this alias.
 
     Args:
         results: the folder of results.
         name: the name.
-        older: whether `method@dataset` may be one of older code, where there is none of today's.
+        older: whether `method@dataset` may be a result of older code if there is none of today's.
 
     Raises:
-        UsageError: none or several fit, or only results of older code do.
+        UsageError: no result or several match, or only results of older code.
         ResultError: it cannot be read, or a file of it has changed since it was stored.
     """
     result = name_result(results, name, older=older)
@@ -54,8 +54,8 @@ def find_result(results: Path, name: str, *, older: bool = False) -> StoredResul
 
 
 def name_result(results: Path, name: str, *, older: bool) -> StoredResult:
-    """As `find_result`, but its tables are not held against their digests."""
-    # A long spec is no name of a folder, and no error.
+    """Like `find_result`, without checking tables against their digests."""
+    # A long spec is not a folder name, and not an error.
     is_folder = os.path.isdir(name)
     if is_folder and (Path(name) / MANIFEST).is_file():
         return StoredResult.read(Path(name))
@@ -97,17 +97,17 @@ def name_result(results: Path, name: str, *, older: bool) -> StoredResult:
 def _find_method_results(results: Path, method: str, dataset: str) -> list[StoredResult]:
     """The results of a method, with or without its cut, on a dataset.
 
-    One that cannot be read is left out, or, if there is no other, its error is raised.
+    Unreadable results are left out; if there is no other, the error is raised.
 
-    Of thousands of results, most are passed over by the text of their manifests: JSON without a backslash has each of
-    its strings as it is.
+    Most of thousands of results are excluded by the text of their manifests: JSON without a backslash has its strings
+    verbatim.
     """
     label, on = f"{method} @ {dataset}", json.dumps(dataset, ensure_ascii=False).encode("utf-8", "replace")
     matches, damaged = list[StoredResult](), list[ResultError]()
     for folder in folders_of(results):
         with suppress(OSError):
             text = read_regular(folder / MANIFEST, LARGEST_JSON)
-            # The method's own spec is a string of the manifest, too, but its cut is another one.
+            # The manifest also has the method's spec as a string, but the cut is a separate one.
             if b"\\" not in text and (
                 on not in text or method.partition(" + ")[0].encode("utf-8", "replace") not in text
             ):
@@ -122,16 +122,16 @@ def _find_method_results(results: Path, method: str, dataset: str) -> list[Store
             if label in {item.label, _whole(item.manifest), uncut}:
                 matches.append(item)
     if damaged and not matches:
-        # Better than to say that there is none.
+        # Better than reporting that there is no result.
         raise damaged[0]
     return matches
 
 
 def _with_id(results: Path, start: str) -> list[StoredResult]:
-    """The results whose id begins so. Their folders end with the id; one that was renamed is found by its manifest.
+    """The results whose id begins with this text. Folders end with the id; renamed ones are found by their manifests.
 
     Raises:
-        ResultError: the only one that fits cannot be read.
+        ResultError: the only match cannot be read.
     """
     fits = [folder for folder in folders_of(results) if folder.name.rpartition("-")[2].startswith(start)]
     named = [StoredResult.read(folder) for folder in fits] if len(fits) == 1 else list(_readable(fits))
@@ -145,7 +145,7 @@ def is_alias(results: Path, name: str) -> bool:
 
 
 def _with_alias(results: Path, alias: str) -> list[StoredResult]:
-    """The results that have an alias. Most are passed over by the text of their manifests, which has it as it is."""
+    """The results with an alias. Most others are excluded by the text of their manifests, which has it verbatim."""
     matches = []
     for folder in folders_of(results):
         with suppress(OSError, ResultError):
@@ -163,9 +163,9 @@ def _readable(folders: Iterable[Path]) -> Iterator[StoredResult]:
 
 
 def _canonical_method(text: str) -> str:
-    """A method as results name it, whatever the order and spelling of its arguments; unchanged if it is no method.
+    """The name of a method in results, for any order and spelling of its arguments; unchanged if it is not a method.
 
-    Only what is registered is imported: a result may name any `module:Class`.
+    Only registered methods are imported: a result may name any `module:Class`.
     """
     spec, plus, cut = text.partition(" + ")
     try:
@@ -177,8 +177,8 @@ def _canonical_method(text: str) -> str:
 
 
 def _canonical_dataset(text: str) -> str:
-    """A dataset as results name it; unchanged if there is none."""
-    from bench.registry.datasets import resolve  # most names are those of results
+    """The name of a dataset in results; unchanged if there is no such dataset."""
+    from bench.registry.datasets import resolve  # most names are names of results
 
     try:
         return resolve(text)[2]
@@ -187,10 +187,10 @@ def _canonical_dataset(text: str) -> str:
 
 
 def _on_current_data(stored: list[StoredResult], name: str) -> list[StoredResult]:
-    """Of results on a dataset that its user has replaced, those on the data as they are now.
+    """Select the results on the current data, if the user has replaced the dataset.
 
     Raises:
-        UsageError: there are only results on the data as they were before.
+        UsageError: there are only results on the earlier data.
     """
     today = current_content(stored[0].manifest.dataset.spec) if stored else None
     if today is None:
@@ -206,13 +206,13 @@ def _on_current_data(stored: list[StoredResult], name: str) -> list[StoredResult
 
 
 def _of_today(matches: list[StoredResult], name: str, *, older: bool) -> list[StoredResult]:
-    """Of results of a method, those of its code as it is now.
+    """Select the results of the current code of a method.
 
     Raises:
         UsageError: there are only results of other code.
     """
     built: Built = {}
-    # An alias does not say which module is imported: the manifest does, and whoever gave the result away wrote it.
+    # With an alias, the manifest names the module to import, and its author may be a stranger.
     states = [
         is_of_today(item.manifest, named=not _named_by_alias(item.manifest, name), built=built) for item in matches
     ]
@@ -223,7 +223,7 @@ def _of_today(matches: list[StoredResult], name: str, *, older: bool) -> list[St
     made = f"{first.manifest.result_id}, made {first.manifest.environment.created[:10]}"
     which = f"{made}, and {len(matches) - 1} more" if len(matches) > 1 else made
     if None in states:
-        why = "the method cannot be built here" if named else "an alias imports no code of a method"
+        why = "the method cannot be built here" if named else "an alias does not import a method's code"
         why = next((one_line(fault, 400) for fault in contradictions(first.manifest)), why)
         spec = "" if named else f"its method, {one_line(_whole(first.manifest), 200).replace(' @ ', '@')}, or by "
         raise UsageError(
@@ -241,7 +241,7 @@ def _of_today(matches: list[StoredResult], name: str, *, older: bool) -> list[St
 
 
 def _what_changed(manifest: Manifest, now: Today) -> str:
-    """In words, what a method with an older result has now that it did not have then: code, or versions of models."""
+    """What changed in a method since an older result, in words: its code, or versions of models."""
     then = manifest.method.revisions
     changed = [name for name in now.models if then.get(name, now.models[name]) != now.models[name]]
     if manifest.method.code != now.code or not changed:
@@ -264,9 +264,9 @@ def _named_by_alias(manifest: Manifest, name: str) -> bool:
 
 
 def settings(manifest: Manifest, usual: str = "") -> str:
-    """In words, what sets a result apart from another of the same method on the same dataset.
+    """The settings that distinguish a result from others of the same method on the same dataset, in words.
 
-    `usual` is a tool text that goes without saying.
+    `usual` is a tool text that need not be named.
     """
     data = manifest.dataset
     words = ["" if data.split == "test" else f"split {data.split}"]
@@ -279,7 +279,7 @@ def settings(manifest: Manifest, usual: str = "") -> str:
 
 
 def latest(results: Sequence[StoredResult]) -> list[StoredResult]:
-    """The answer of today's code to each question, or else the latest: others are of other versions of the code."""
+    """For each question, the result of today's code or else the latest; the others are of other code versions."""
     groups: defaultdict[tuple[object, ...], list[StoredResult]] = defaultdict(list)
     for item in sorted(results, key=lambda item: (moment(item.manifest) or FIRST_DATE, item.manifest.result_id)):
         groups[question_of(item.manifest)].append(item)
@@ -292,7 +292,7 @@ def latest(results: Sequence[StoredResult]) -> list[StoredResult]:
 
 
 def moment(made: Manifest | str) -> datetime.datetime | None:
-    """When a result was made, or what an ISO date and time says, in UTC; None where it is no date."""
+    """The date of a result, or of an ISO date and time, in UTC; None if it is not a date."""
     try:
         parsed = datetime.datetime.fromisoformat(made if isinstance(made, str) else made.environment.created)
         return (parsed if parsed.tzinfo else parsed.replace(tzinfo=datetime.UTC)).astimezone(datetime.UTC)
@@ -301,8 +301,8 @@ def moment(made: Manifest | str) -> datetime.datetime | None:
 
 
 def question_of(manifest: Manifest) -> tuple[object, ...]:
-    """What was asked of whom: all of a result's identity but the version of the method: its code, models, defaults."""
+    """The question of a result: its identity without the version of the method (code, models, defaults)."""
     data, method = manifest.dataset, manifest.method
-    # Not the full spec: a version that has a parameter more asks the same when it is left at its default.
+    # Not the full spec: a version with one more parameter asks the same question at the parameter's default.
     conditions = (method.spec, method.cut, method.run_file, manifest.depth, manifest.repeats, data.template)
     return data.spec, comparison_key(manifest), *conditions

@@ -1,7 +1,7 @@
-"""Removing stored results, after saying what depends on them.
+"""Removes stored results, and finds files that depend on them. `bench results rm` uses it.
 
-Baselines, submissions and reports name a result by its id, in files that may lie anywhere. Those below one folder are
-read, and what names the id is named.
+Baselines, submissions and reports name a result by its id, and such files may be anywhere. This module reads the files
+below one folder and lists those that name the id.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from bench.lookup.aliases import aliases_lock
 from bench.lookup.finding import name_result
 from bench.results.store import MANIFEST, METRICS, StoredResult, folders_of, result_lock
 
-#: Files that are looked through for ids, bytes of one of them and of all, and folders above them.
+#: Limits of the search for ids: number of files, bytes of one file and of all, depth of folders.
 _MOST_FILES, _LARGEST, _MOST_BYTES, _DEEPEST = 20_000, 16 << 20, 512 << 20, 6
-#: Files in which bench names results, by their endings.
+#: Suffixes of files in which bench names results.
 _ENDINGS = (".json", ".zip")
-#: The file of a submission that says what it is of.
+#: The file of a submission that names its result.
 _SUBMISSION = "submission.json"
 
 
@@ -36,9 +36,9 @@ class Removable:
     """A stored result that can be removed.
 
     Attributes:
-        folder: where it is.
-        result_id: its id, by its manifest or, where that cannot be read, by the folder's name.
-        label: what tables call it; empty where it cannot be read.
+        folder: its folder.
+        result_id: its id, from its manifest or, if that is unreadable, from the folder's name.
+        label: its name in tables; empty if it cannot be read.
         alias: its alias.
     """
 
@@ -54,7 +54,7 @@ class Dependant:
 
     Attributes:
         path: the file.
-        kind: what it is, such as `baseline`.
+        kind: the kind of file, such as `baseline`.
         result_id: the result.
     """
 
@@ -64,10 +64,10 @@ class Dependant:
 
 
 def find_removable(results: Path, name: str) -> Removable:
-    """The result of a name, even if it is damaged: then by its folder, or by its id at the end of the folder's name.
+    """Find a result by name. A damaged one is found by its folder, or by its id at the end of the folder's name.
 
     Raises:
-        UsageError: none or several have the name.
+        UsageError: no result or several have the name.
     """
     fits = [folder for folder in folders_of(results) if folder.name.rpartition("-")[2] == name or folder == Path(name)]
     if len(fits) != 1:
@@ -89,12 +89,12 @@ def _removable(folder: Path) -> Removable:
 
 
 def find_dependants(ids: set[str], below: Path, results: Path) -> tuple[list[Dependant], bool]:
-    """Files below a folder that name one of some results: baselines, submissions, reports.
+    """Find files below a folder that name one of the results: baselines, submissions, reports.
 
-    Hidden folders, the folder of results itself and copies of results are passed over, and what cannot be read.
+    Hidden folders, the folder of results itself, copies of results and unreadable files are left out.
 
     Returns:
-        The files, and whether all were looked through.
+        The files, and whether the search covered all files.
     """
     dependants: list[Dependant] = []
     left = _MOST_BYTES
@@ -123,7 +123,7 @@ def _files(below: Path, results: Path) -> Iterator[Path]:
 
 
 def _text_of(path: Path) -> bytes | None:
-    """What a file says of results: its text, or that of a submission's own file."""
+    """The text of a file that may name results; for a submission, that of its main file."""
     with suppress(OSError, ValueError, zipfile.BadZipFile, KeyError, RuntimeError, NotImplementedError):
         if path.suffix != ".zip":
             return read_regular(path, _LARGEST)
@@ -133,22 +133,22 @@ def _text_of(path: Path) -> bytes | None:
 
 
 def _kind_of(text: bytes) -> str:
-    """What a file calls itself: bench writes the name of its schema into each."""
+    """The kind of a file by the name of its schema, which bench writes into each."""
     with suppress(ValueError, RecursionError, AttributeError):
         return one_line(str(json.loads(text).get("schema_name") or "file"), 40)
     return "file"
 
 
 def remove_result(item: Removable) -> bool:
-    """Remove a result. One process at a time does so, and none that runs it again meanwhile.
+    """Remove a result. One process at a time does so, and no other process can rerun it at the same time.
 
-    Without its manifest it is no result: a removal that is killed has happened, or it has not.
+    The manifest goes first: a killed removal either happened or did not.
 
     Returns:
-        False if another process has removed it.
+        False if another process has already removed it.
 
     Raises:
-        StorageError: it cannot be removed; it is there, whole.
+        StorageError: it cannot be removed; it remains complete.
     """
     folder = item.folder
     results = folder.parent.parent

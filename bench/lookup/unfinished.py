@@ -1,8 +1,8 @@
-"""Runs that were begun and have not finished: a stored result that is older than such a run answers an older question.
+"""Runs that started and have not finished: a stored result older than such a run may be out of date.
 
 `bench run` writes a file beside the results of the dataset before it asks a method, and removes it once the result is
-stored or known to be today's. What is left tells `bench gate`, `bench show` and `bench compare` that the last run of
-the same method under the same settings failed, was killed, or still goes on.
+stored or known to be current. A remaining file tells `bench gate`, `bench show` and `bench compare` that the last run
+of the same method with the same settings failed, was killed, or is still running.
 
     RESULTS/<dataset>/.<method>-<question>.begun
 """
@@ -26,17 +26,18 @@ from bench.results.manifest import Manifest, Mark
 from bench.results.settings import RunSettings
 from bench.results.store import StoredResult, result_folder
 
-#: What a user says of the version of a service is no part of the question: it is the service's that was asked before.
+#: The version of a service that the user states does not belong to the question: the question is about the same
+#: service.
 _VERSION = "revision"
 
 
 class Begun(Record):
-    """A run that was begun.
+    """A run that has started.
 
     Attributes:
         method, dataset: their specs.
-        begun: when, in UTC.
-        command: what makes the same.
+        begun: time of the start, in UTC.
+        command: the command that repeats it.
     """
 
     schema_name: Literal["begun"] = "begun"
@@ -48,23 +49,23 @@ class Begun(Record):
 
 
 def begin_run(results: Path, method: Spec, dataset: Spec, settings: RunSettings, command: str) -> None:
-    """Write that a run was begun now; raises `StorageError` where that cannot be written."""
+    """Record that a run starts now; raises `StorageError` if the file cannot be written."""
     now = datetime.datetime.now(datetime.UTC)
     begun = Begun(method=str(method), dataset=str(dataset), begun=now, command=command)
     write_text(_place(results, method, dataset, settings), begun.model_dump_json(indent=1) + "\n")
 
 
 def end_run(results: Path, method: Spec, dataset: Spec, settings: RunSettings) -> None:
-    """Remove what `begin_run` wrote: the result is stored, or the one that is there is known to be today's."""
+    """Remove the record of `begin_run`: the result is stored, or the existing one is known to be current."""
     with suppress(OSError):
         _place(results, method, dataset, settings).unlink(missing_ok=True)
 
 
 def find_unfinished(result: StoredResult) -> Begun | None:
-    """The run of the same method under the same settings that was begun after a result was made; None if none was.
+    """The run of the same method with the same settings that started after a result was made; None if there is none.
 
     Raises:
-        ResultError: what is written of it cannot be read.
+        ResultError: its record cannot be read.
     """
     manifest = result.manifest
     path = _place_of(result.folder.parent.parent, manifest)
@@ -76,7 +77,7 @@ def find_unfinished(result: StoredResult) -> Begun | None:
 
 
 def _made(manifest: Manifest) -> datetime.datetime:
-    """When a result was made; before every run, where its manifest does not say."""
+    """The date of a result; before every run if its manifest has none."""
     try:
         made = datetime.datetime.fromisoformat(manifest.environment.created)
     except ValueError:
@@ -85,16 +86,16 @@ def _made(manifest: Manifest) -> datetime.datetime:
 
 
 def unfinished_marks(result: StoredResult) -> list[Mark]:
-    """The mark of a result that is older than the last run of its method; none if no run was begun after it.
+    """The mark of a result older than the last run of its method; empty if no run started after it.
 
-    Errors as of `find_unfinished`.
+    Raises as `find_unfinished` does.
     """
     begun = find_unfinished(result)
     if begun is None:
         return []
     why = (
-        f"a run of it was begun at {begun.begun.isoformat(timespec='seconds')} and has not finished; this result was "
-        f"made before, at {result.manifest.environment.created}"
+        f"a run of it started at {begun.begun.isoformat(timespec='seconds')} and has not finished; this result is "
+        f"older, made at {result.manifest.environment.created}"
     )
     return [Mark(kind="unfinished", text="older than the last run", why=why)]
 
@@ -109,7 +110,7 @@ def _place_of(results: Path, manifest: Manifest) -> Path | None:
 
 
 def _place(results: Path, method: Spec, dataset: Spec, settings: RunSettings) -> Path:
-    # Data that were replaced make another result, but a run that fails on the new ones is a later run of the same.
+    # Replaced data make a different result, but a failed run on the new data still is a later run of the same question.
     asked = {"method": str(_without_version(method)), **settings.model_dump(), "content_hash": ""}
     question = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
     folder = result_folder(results, str(dataset), method.name, question)

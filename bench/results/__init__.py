@@ -1,1 +1,1 @@
-"""The store of results: what is written of a run, with which ids, and what is read from it."""
+"""The store of results: the files of a run, their ids, and the functions that write and read them."""

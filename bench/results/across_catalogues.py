@@ -1,12 +1,12 @@
-"""Results across catalogues: the same queries, asked of tools that were edited, added or removed.
+"""Comparing results across catalogues: the same queries on tools that were edited, added or removed. The gate uses it.
 
 Two results compare by rule 8 of the protocol if they are on the same data. Across catalogues they compare if the
-queries agree (ids, texts, and the tools that each needs, by their ids) while tools differ. `Asked` holds what that
-takes, in ids and digests. A baseline keeps it, so that it is known which tools changed, and how, where the earlier
-catalogue is gone.
+queries agree (ids, texts, and the tools that each needs, by their ids) while tools differ. `Asked` holds the ids and
+digests for this check. A baseline stores it, so that the changed tools, and how they changed, are known even if the
+earlier catalogue is gone.
 
-A tool that is renamed is a tool removed and a tool added. A requirement whose tools were all removed cannot be met any
-more, and counts as missed.
+Renaming a tool counts as removing one and adding another. A requirement whose tools were all removed can no longer be
+met, and counts as missed.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from bench.interface.marks import CATALOGUE_NOT_KNOWN, OWN_CATALOGUE
 from bench.metrics import evaluate, parse_metrics
 from bench.results.manifest import MethodIdentity
 
-#: Tools of a change and queries of a difference that are named.
+#: Maximum number of tools or queries named in a sentence.
 MOST_NAMED = 20
-#: Hexadecimal digits of digests. Those of texts decide whether queries agree; those of a tool's fields only name what
-#: was edited.
+#: Hexadecimal digits of digests. Digests of texts decide whether queries agree; those of tool fields only name what was
+#: edited.
 _OF_TEXTS, _OF_FIELDS = 16, 8
-#: What follows the name of a field of JSON in the name of its second column: digests of the field with sorted keys.
+#: Suffix of the second column of a JSON field: digests of the field with sorted keys.
 _SORTED = ", keys sorted"
 
 Position = Annotated[int, Field(ge=0)]
 
 
 class Snapshot(StrictRecord):
-    """What was asked of which tools.
+    """Queries and tools of a dataset, as ids and digests.
 
     Attributes:
         tools: ids, sorted.
-        fields: what a tool has -> (tools,) the digest of each tool's value; empty where it has none. Fields of JSON
-            have a second column for the tools whose keys are not sorted.
-        texts: (queries,) digest of what is asked; queries are sorted by id.
+        fields: name of a field -> (tools,) the digest of each tool's value; empty for no value. JSON fields have a
+            second column for the tools whose keys are not sorted.
+        texts: (queries,) digests of the query texts; queries are sorted by id.
         gold: (queries, requirements, alternatives) positions of tools: each requirement is met by any of its tools.
         grades: (queries, requirements) relevance; empty if it is 1 throughout.
-        forbidden: (queries, tools) positions of tools that do harm; empty if no query has any.
+        forbidden: (queries, tools) positions of harmful tools; empty if no query has any.
         others: digest of the queries of the other splits, from which methods may learn.
     """
 
@@ -93,7 +93,7 @@ class Snapshot(StrictRecord):
         return [frozenset(self.tools[code] for code in group) for group in self.gold[query]]
 
     def take(self, queries: Sequence[int]) -> Snapshot:
-        """What was asked of some of the queries, by their positions."""
+        """The same for some of the queries, by their positions."""
         rows = {name: getattr(self, name) for name in ("texts", "gold", "grades", "forbidden")}
         return self.model_copy(update={name: [row[query] for query in queries] for name, row in rows.items() if row})
 
@@ -114,7 +114,7 @@ class CatalogueChange(Record):
 
     Attributes:
         dataset, content_hash: of the earlier catalogue.
-        added, removed, edited: tools by id; the lists are whole.
+        added, removed, edited: complete lists of tool ids.
         gold_removed: removed tools that a query needs. A requirement whose tools are all among them counts as missed.
         notes: what else differs, in sentences.
     """
@@ -134,7 +134,7 @@ class CatalogueChange(Record):
         return f"{edited} tool{'' if edited == 1 else 's'} edited, {len(self.added)} added, {len(self.removed)} removed"
 
     def lines(self, most: int = MOST_NAMED) -> list[tuple[str, str, str]]:
-        """(what happened, tool, its fields) of the first `most` tools, those that a query needs first."""
+        """(change, tool, its fields) of the first `most` tools; tools that a query needs come first."""
         removed = sorted(self.removed, key=lambda tool: (tool not in set(self.gold_removed), tool))
         lines = [("removed", tool, "a query needs it" if tool in set(self.gold_removed) else "") for tool in removed]
         lines += [("edited", item.tool_id, ", ".join(item.fields)) for item in self.edited]
@@ -143,40 +143,40 @@ class CatalogueChange(Record):
 
     @property
     def size(self) -> int:
-        """Tools that are in `lines`, all of them."""
+        """The number of changed tools."""
         return len(self.removed) + len(self.edited) + len(self.added)
 
 
 def why_not_given(method: MethodIdentity) -> str:
-    """Why a method was not given the tools of the dataset, or is not known to be; empty where it was."""
+    """Why a method did not receive the tools of the dataset, or may not have; empty if it did."""
     if method.run_file is not None:
-        return "the search that wrote a run file has a catalogue of its own"
+        return "the system behind a run file has its own catalogue"
     return next((mark.why for mark in method.marks if mark.text in {OWN_CATALOGUE, CATALOGUE_NOT_KNOWN}), "")
 
 
 def unreached_sentence(label: str, why: str, change: CatalogueChange) -> str:
-    """That bench did not give the tools of a changed catalogue to a system; empty if it did, or if no tool differs.
+    """A warning that bench did not give a changed catalogue to a system; empty if it did, or if no tool differs.
 
     Args:
-        label: what the system is called.
-        why: as of `why_not_given`.
+        label: the name of the system.
+        why: as in `why_not_given`.
         change: how its catalogue differs from the earlier one.
     """
     if not why or not change.size:
         return ""
     return (
-        f"the edited tools never reached {label} through bench ({change.words}): {why}. Its answers say something of "
+        f"the edited tools never reached {label} through bench ({change.words}): {why}. Its answers reflect "
         "the edit only if it was reloaded with the same tools"
     )
 
 
 class MovedTool(Record):
-    """A gold tool of a query, and where it is ranked.
+    """A gold tool of a query, and its ranks.
 
     Attributes:
-        before, after: its rank, from 1; None where it is not ranked.
+        before, after: its rank, from 1; None if it is not ranked.
         instead: the tool that now has the rank `before`, if this one fell; None if none has it.
-        removed: whether the catalogue does not have it any more.
+        removed: whether the catalogue no longer has it.
     """
 
     tool_id: str
@@ -193,11 +193,11 @@ class MovedTool(Record):
 
 
 def take_snapshot(dataset: Dataset, query_ids: Sequence[str]) -> Snapshot:
-    """What was asked of a dataset.
+    """The queries and tools of a dataset, as ids and digests.
 
     Args:
         dataset: the dataset.
-        query_ids: queries of it that were evaluated, sorted.
+        query_ids: its evaluated queries, sorted.
     """
     codes, fields = dataset.tool_codes, _fields(dataset.tools)
     queries = [dataset.queries[dataset.query_codes[name]] for name in query_ids]
@@ -225,9 +225,9 @@ def _whole(query: Query) -> list[Any]:
 
 
 def _fields(tools: Iterable[Tool]) -> dict[str, list[str]]:
-    """The digest of each field of each tool; a field that no tool has is left out.
+    """The digest of each field of each tool; fields that no tool has are left out.
 
-    A field of JSON has a second digest, with sorted keys, for the tools whose keys are in another order.
+    JSON fields have a second digest, with sorted keys, for tools whose keys are in another order.
     """
     columns: dict[str, list[str]] = {}
     for tool in tools:
@@ -266,12 +266,12 @@ def _digest(value: Any, digits: int = _OF_TEXTS) -> str:
 
 
 def change(dataset: str, content_hash: str, then: Snapshot, now: Snapshot) -> CatalogueChange:
-    """What became of a catalogue; `dataset` and `content_hash` are those of the earlier one."""
+    """How a catalogue changed; `dataset` and `content_hash` are those of the earlier one."""
     before, after = set(then.tools), set(now.tools)
     needed = {tool for query in range(len(then.texts)) for group in then.requirements(query) for tool in group}
     old = {tool: place for place, tool in enumerate(then.tools)}
     edited = []
-    # In the order of the earlier catalogue's fields, which is that of a tool.
+    # In the order of the earlier catalogue's fields, which is that of the class `Tool`.
     names = [name for name in dict.fromkeys([*then.fields, *now.fields]) if not name.endswith(_SORTED)]
     for place, tool in enumerate(now.tools):
         if tool not in old:
@@ -295,7 +295,7 @@ def change(dataset: str, content_hash: str, then: Snapshot, now: Snapshot) -> Ca
 
 
 def _find_renamed(then: Snapshot, now: Snapshot, removed: Sequence[str], added: Sequence[str]) -> list[str]:
-    """Which removed tools may have another name now, in sentences: one added tool alone has their description."""
+    """Sentences on tools that were perhaps renamed: exactly one added tool has the description of the removed one."""
     places, described = {tool: place for place, tool in enumerate(now.tools)}, dict[str, list[str]]()
     for tool in added:
         described.setdefault(_value(now, "description", places[tool]), []).append(tool)
@@ -309,7 +309,7 @@ def _find_renamed(then: Snapshot, now: Snapshot, removed: Sequence[str], added: 
 
 
 def _same_value(field: str, then: Snapshot, place_then: int, now: Snapshot, place_now: int) -> bool:
-    """Whether a field of a tool is the same: an object whose keys are in another order is."""
+    """Whether a field of a tool is the same; the order of an object's keys does not matter."""
     before, after = _value(then, field, place_then), _value(now, field, place_now)
     in_order = field + _SORTED
     return before == after or (
@@ -325,13 +325,13 @@ def _value(snapshot: Snapshot, field: str, place: int) -> str:
 
 
 class QueryChange(Record):
-    """How the queries of a dataset differ from those that were asked earlier; each list is whole.
+    """How the queries of a dataset differ from those evaluated earlier; each list is complete.
 
     Attributes:
-        shared: queries that are the same: in their texts, and in the tools that they need, allow instead and forbid.
-        added, removed: ids of queries that only the later dataset has, or only the earlier one.
+        shared: queries with the same text and the same needed, alternative and forbidden tools.
+        added, removed: ids of queries that only the later or only the earlier dataset has.
         reworded: ids of queries with another text.
-        regraded: ids of queries that need, allow or forbid other tools.
+        regraded: ids of queries with other needed, alternative or forbidden tools.
     """
 
     shared: int
@@ -342,7 +342,7 @@ class QueryChange(Record):
 
     @property
     def size(self) -> int:
-        """Queries that are not shared."""
+        """Number of queries that are not shared."""
         return len(self.added) + len(self.removed) + len(self.reworded) + len(self.regraded)
 
     @property
@@ -365,12 +365,12 @@ class QueryChange(Record):
 
 @dataclass(frozen=True)
 class QueryMatch:
-    """Which queries of an earlier dataset are which of a later one.
+    """The queries of an earlier dataset matched to those of a later one.
 
     Attributes:
-        pairs: (earlier position, later position) of the queries that are shared. A query keeps its text, and need not
-            keep its id: rows of a file without ids are numbered. The later position is None where a query needs only
-            tools that were removed, and is not asked any more.
+        pairs: (earlier position, later position) of the queries that are shared. Shared queries have the same text, and
+            may have other ids: rows of a file without ids are numbered. The later position is None if a query needs
+            only removed tools, and is no longer asked.
         change: all others.
     """
 
@@ -381,10 +381,10 @@ class QueryMatch:
 def match_queries(then: Snapshot, ids_then: Sequence[str], now: Snapshot, ids_now: Sequence[str]) -> QueryMatch:
     """Find the queries of an earlier dataset in a later one.
 
-    Tools that were removed are left out of the comparison of what queries need.
+    The comparison of needed tools ignores removed tools.
 
     Args:
-        then, now: what was asked.
+        then, now: the snapshots of the two datasets.
         ids_then, ids_now: (queries,) their ids, sorted.
     """
     gone = set(then.tools) - set(now.tools)
@@ -453,7 +453,7 @@ class Ranked:
             self._ranks.setdefault(query, {})[tool] = rank
 
     def rank(self, query: str, tool: str) -> int | None:
-        """Where a tool is ranked, from 1; None where it is not."""
+        """The rank of a tool, from 1; None if it is not ranked."""
         return self._ranks.get(query, {}).get(tool)
 
     def tools(self, query: str) -> list[str]:
@@ -462,31 +462,31 @@ class Ranked:
         return [by_rank[rank] for rank in sorted(by_rank)]
 
     def at(self, query: str, rank: int) -> str | None:
-        """The tool of a rank; None where the ranking ends above it."""
+        """The tool at a rank; None if the ranking is shorter."""
         return self._tools.get(query, {}).get(rank)
 
 
 def gold_ranks(snapshot: Snapshot, query_ids: Sequence[str], ranked: Ranked) -> list[list[list[int]]]:
-    """The rank of each tool of `asked.gold`, in its form; 0 where it is not ranked."""
+    """The rank of each tool of `asked.gold`, in the same structure; 0 for tools that are not ranked."""
     return [ranks_of(snapshot, place, name, ranked) for place, name in enumerate(query_ids)]
 
 
 def ranks_of(snapshot: Snapshot, query: int, name: str, ranked: Ranked) -> list[list[int]]:
-    """The same of one query, by its position in `snapshot` and its id."""
+    """The same for one query, by its position in `snapshot` and its id."""
     return [[ranked.rank(name, snapshot.tools[code]) or 0 for code in group] for group in snapshot.gold[query]]
 
 
 def moved_tools(
     name: str, snapshot: Snapshot, query: int, before: Sequence[Sequence[int]], now: Ranked, removed: frozenset[str]
 ) -> list[MovedTool]:
-    """The gold tools of a query that have another rank than before.
+    """The gold tools of a query whose rank changed.
 
     Args:
         name, query: the query's id, and its position in `snapshot`.
-        snapshot: what was asked.
-        before: (requirements, alternatives) ranks, as of `gold_ranks`.
+        snapshot: the queries and tools.
+        before: (requirements, alternatives) ranks, as in `gold_ranks`.
         now: the new rankings.
-        removed: tools that the new catalogue does not have.
+        removed: tools that the new catalogue lacks.
     """
     moved: dict[str, MovedTool] = {}
     for group, ranks in zip(snapshot.gold[query], before, strict=True):
@@ -508,7 +508,7 @@ def moved_tools(
 
 
 def _gold(snapshot: Snapshot) -> Gold:
-    """Judgements by position in `asked.tools`, removed tools among them."""
+    """Judgements by position in `asked.tools`, including removed tools."""
     judged = [list(zip(groups, _grades(snapshot, place), strict=True)) for place, groups in enumerate(snapshot.gold)]
     plain = Gold.of({group[0]: grade for group, grade in row} for row in judged)
     groups = GoldGroups.of(judged) if any(len(group) > 1 for row in judged for group, _ in row) else None
@@ -528,15 +528,15 @@ def _confidence(run: pa.Table, query_ids: Sequence[str]) -> NDArray[np.float64] 
 def values_as_asked(
     run: pa.Table, per_query: pa.Table, snapshot: Snapshot, query_ids: Sequence[str], metrics: Sequence[str]
 ) -> pa.Table:
-    """Score rankings on an edited catalogue by what queries needed before tools were removed.
+    """Score rankings on an edited catalogue against the gold from before tools were removed.
 
-    A removed tool is in no ranking. A query that was not asked any more, because it needs only removed tools, is scored
-    as answered with nothing.
+    No ranking has a removed tool. A query that was no longer asked, because it needs only removed tools, is scored as
+    an empty answer.
 
     Args:
         run: the rankings: query_id, rank, tool_id.
         per_query: the queries that were asked: query_id, failed, recommended.
-        asked, query_ids: all queries, as they were asked before, and their ids.
+        asked, query_ids: all queries, as asked before, and their ids.
         metrics: canonical names.
 
     Returns:
@@ -562,7 +562,7 @@ def values_as_asked(
     values = evaluate(answers.tools, gold, wanted, sets, failed, _confidence(run, query_ids)).values
     for column, metric in enumerate(wanted):
         if metric.measure.kind in {"destructive", "chance"} and str(metric) in per_query.column_names:
-            # What a tool may do, and how many there are, is said by the catalogue that was asked.
+            # These depend on the catalogue that was searched: on its destructive tools, or on its size.
             stored = dict(zip(per_query["query_id"].to_pylist(), per_query[str(metric)].to_pylist(), strict=True))
             values[:, column] = [math.nan if (value := stored.get(name)) is None else value for name in query_ids]
     table = pa.table(

@@ -1,7 +1,7 @@
-"""Which results are choices of a language model (`methods/choose.py`), what they show it, and what they are called.
+"""Which results are choices of a language model (`methods/choose.py`), what they show to it, and their names.
 
-A choice orders tools by the calls of a model, and some choices are shown the gold: none is ranked beside retrievers.
-Tables and the site ask here; `bench/choices` makes choices, and reads what became of each query.
+A choice orders tools by the calls of a model, and some choices are shown the gold: they are not ranked beside
+retrievers. Tables and the site use this module; `bench/choices` makes choices, and reads the outcome of each query.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     from bench.results.store import StoredResult
 
 #: What is shown to the model: the first k of the ranking; the gold alone; the whole library; a sample of k tools of it
-#: with the gold; the first k with the gold put in; the first k without the gold, where it must not call any.
+#: with the gold; the first k with the gold added; the first k without the gold, for which the right answer is to call
+#: no tool.
 Arm = Literal["retrieved", "gold", "library", "sample", "with-gold", "without-gold"]
 
 
 @dataclass(frozen=True)
 class ShownTools:
-    """What a choice shows to its model.
+    """What a choice shows to its model, by its spec.
 
     Attributes:
-        arm: what; a `sample` reads as `with-gold` of a random ranking.
+        arm: the kind of tools shown; a `sample` becomes `with-gold` of a random ranking.
         base: the method that ranks the tools.
         tools: how many of them; None for all.
     """
@@ -36,23 +37,23 @@ class ShownTools:
     tools: int | None
 
     def words(self, name: Callable[[Spec], str] = str) -> str:
-        """What is shown, without the number of tools; `name` says what a method is called."""
+        """What is shown, without the number of tools; `name` returns the display name of a method."""
         if self.arm == "gold":
             return "the gold alone"
         if self.arm == "library":
-            # A search may leave tools out, also of the whole library.
+            # A search may leave tools out, even if the whole library is asked for.
             return "the whole library" if self.base.name == "random" else f"all that {name(self.base)} finds"
         planted = {"with-gold": ", with the gold put in", "without-gold": ", without the gold"}
         return name(self.base) + planted.get(self.arm, "")
 
 
 def is_choice(result: StoredResult) -> bool:
-    """Whether a result is that of a choice."""
+    """Whether a result comes from a choice."""
     return result.manifest.method.full_spec.startswith("choose(")
 
 
 def shown_tools(spec: Spec) -> ShownTools:
-    """What a choice shows, by its spec with all of its parameters."""
+    """What a choice shows, read from its full spec."""
     given = dict(spec.arguments)
     base, shown = _spec(given["base"]), int(str(given["shown"]))
     if base.name == "oracle":
@@ -69,9 +70,9 @@ def _spec(value: Value) -> Spec:
 
 
 def choice_label(method: MethodIdentity) -> str:
-    """What tables call a choice: shorter than its spec, and with the number of tools also where it is the default.
+    """The name of a choice in tables: shorter than its spec, always with the number of tools.
 
-    Its form, order and seed are named where they are not the usual ones.
+    Form, order and seed are named unless they are the defaults.
     """
     spec = parse(method.full_spec)
     given = {name: str(value) for name, value in spec.arguments}

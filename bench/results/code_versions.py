@@ -1,8 +1,8 @@
 """The versions of code: of a method, of each measure, of intervals, of tie bands, of token counts, of a template.
 
-A result is what its method's code made, and a number is compared with an older one only if the same code made both.
-What each hash covers is said here: where `bench.identity.reach` starts, and what takes no part; and which older code of
-methods is known to give the rankings of newer code.
+A result belongs to the code of its method, and a number compares with an older one only if the same code made both.
+This module defines what each hash covers: where `bench.identity.reach` starts and what it leaves out; and which older
+code of methods is known to give the rankings of newer code. Runs, re-scoring and `lookup` use it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 def _in(module: str, *names: str) -> tuple[Definition, ...]:
-    """Definitions by name: their module is read for a hash, and need not be imported for it."""
+    """Definitions by name: a hash reads their modules without importing them."""
     return tuple(Definition(f"bench.{module}", name) for name in names)
 
 
-#: Code of methods that is known to give the same rankings, made by `benchmarks/samemethods.py`.
+#: Code of methods known to give the same rankings, written by `benchmarks/samemethods.py`.
 SAME_METHODS = Path(__file__).with_name("same_methods.json")
-#: What methods and measures are given, so that no name in their code leads there.
+#: Arguments of methods and measures: no name in their code leads to these.
 _RANKED = _in("interface.ranking", "Ranking", "ToolSets")
 _GOLD = (*_in("data.gold", "Gold"), *_in("data.goldgroups", "GoldGroups"))
 _RANKS = _in("metrics.goldranks", "GoldRanks")
@@ -48,41 +48,41 @@ _GIVEN = (
     *(*_RANKED, *_GOLD, *_in("data.tables", "Tool")),
 )
 _MEASURED = (*_GOLD, *_RANKS, *_in("metrics.measure", "SetSizes", "Confidence", "Metric"), *_RANKED)
-#: What the values of every measure pass through.
+#: Code that computes the values of every measure.
 _SHARED = (*_in("metrics.evaluate", "evaluate", "mean"), *_in("stats.repeats", "repeat_means"))
-#: What the values of some kinds of measures pass through besides, by the function that makes them.
+#: Further code for some kinds of measures, by the function that makes their values.
 _MAKERS = {
     "destructive": (*_in("metrics.destructive", "with_destructive"), *_in("data.hints", "destructive_tools")),
     "chance": (*_in("metrics.chance", "with_chance"), *_in("metrics.measure", "Draws")),
 }
-#: What the harness calls of a method to have rankings and tool sets. All else that it asks a method for (`explain`,
-#: `facts`, `marks`, ...) shows what it did.
+#: The members of a method that the harness uses for rankings and tool sets. The others (`explain`, `facts`, `marks`,
+#: ...) only report what the method did.
 CALLED = frozenset({"Parameters", "batch_size", "fit", "index", "rank", "recommend", "reveal"})
-#: Numbers do not pass through it: errors, progress, secrets, explanations, locks, what a call may cost; how a person
-#: makes a method and tries it; which template there is besides the own.
+#: Code without influence on numbers: errors, progress, secrets, explanations, locks, limits of spending; how a user
+#: creates and tries a method; which other templates exist.
 _NO_PART = (
     *("bench.base.errors", "bench.base.progress", "bench.base.bars", "bench.base.secrets", "bench.base.locks"),
     *("bench.base.keys", "bench.interface.explanation", "bench.interface.construction", "bench.models.llm.budget"),
     "bench.data.tables:TOOL_TEXTS",
 )
-#: What is checked of a method before it runs changes no set.
+#: Checks of a method before it runs do not change sets.
 _CHECKS = ("bench.evaluation.method_errors",)
-#: Where answers become numbers; where values of some kinds are made; what makes intervals, and what chance is worth.
+#: Scoring of answers; values of some kinds; intervals, and values expected by chance.
 _SCORING = "bench.evaluation.scoring"
 _KINDS = ("bench.metrics.destructive", "bench.metrics.chance", "bench.metrics.ties")
 _SPREAD = ("bench.results.intervals", "means_and_intervals"), ("bench.results.repeats", "variations")
-#: What a number is stored in, and the hashes beside it.
+#: Records that store numbers, and the hashes beside them.
 _STORED = ("bench.results.manifest", "bench.results.code_versions", "bench.identity")
 #: Modules that declare tools, and metrics.
 _DECLARATIONS = ("bench.data.tables", "bench.metrics.measure")
-#: Fields of a measure that decide its values. What it is called, and what people read of it, changes none.
+#: Fields of a measure that decide its values; its name and descriptions do not.
 _DECLARED = ("cutoffs", "queries", "higher_is_better", "monotone")
 #: The classes that declare measures: a measure counts by its own fields.
 _KINDS_OF_MEASURES = tuple(
     f"bench.metrics.measure:{kind}Measure"
     for kind in ("", "Ranking", "Set", "Abstention", "Forbidden", "Destructive", "Confidence", "Chance")
 )
-#: Where files and caches are changes no count: counts are cached by the content of text and tokeniser.
+#: The location of files and caches does not change counts, which are cached by the content of text and tokeniser.
 _PLACES = (
     *("bench.base.paths", "bench.base.records", "bench.base.locks", "bench.base.arrow", "bench.base.config"),
     *("bench.models.vectorcache", "bench.models.encoders", "bench.models.cache"),
@@ -90,18 +90,19 @@ _PLACES = (
 
 
 def method_code(method: Method, used: Used | None = None) -> str:
-    """sha256 over the code of a method and of the methods it is built of.
+    """sha256 over the code of a method and of its parts.
 
-    Of a method of bench it is what the code reaches. Of a user's it is what the code has used in this process so far.
+    For a method of bench, this is the code that it reaches. For a user's method, it is the code used in this process so
+    far.
 
     Args:
         method: the method.
-        used: what the code of a user's had used when it made a result. If its modules use nothing else when they are
-            imported now, the hash is taken over the same files and packages as they are now.
+        used: what the code of a user's method had used when it made a result. If its modules import nothing else now,
+            the hash covers the same files and packages in their current state.
 
     Raises:
-        UsageError: a file was edited after this process had imported or read it: what runs is not what the file says.
-            Or the source of a method cannot be read.
+        UsageError: a file was edited after this process imported or read it, so the running code differs from the file;
+            or the source of a method cannot be read.
     """
     kinds = sorted({type(part) for part in methods_of(method)}, key=lambda kind: (kind.__module__, kind.__qualname__))
     now = method_use(method)
@@ -127,10 +128,10 @@ def method_code(method: Method, used: Used | None = None) -> str:
 
 
 def method_use(method: Method) -> Used | None:
-    """What the code of a user's method, or of one that it is built of, has used so far; None where all are bench's.
+    """What the code of a user's method or of its parts has used so far; None if all of them belong to bench.
 
     Raises:
-        UsageError: as of `method_code`.
+        UsageError: as in `method_code`.
     """
     modules = _modules_outside(method)
     if not modules:
@@ -142,7 +143,7 @@ def method_use(method: Method) -> Used | None:
 
 
 def resume_use(method: Method, used: Used) -> bool:
-    """Count what the code of a user's method had used in an earlier process as used; False if any of it has changed."""
+    """Mark what a user's method used in an earlier process as used; False if any of it has changed."""
     modules = _modules_outside(method)
     same = bool(modules) and used_now(used, modules[0]) == used
     if same:
@@ -151,7 +152,7 @@ def resume_use(method: Method, used: Used) -> bool:
 
 
 def _modules_outside(method: Method) -> list[str]:
-    """The modules that hold the classes and functions of a method and its parts, but for bench's own."""
+    """The modules of the classes and functions of a method and its parts, except bench's own."""
     modules = list[str]()
     for kind in map(type, methods_of(method)):
         function = getattr(kind, "loaded", None)
@@ -164,16 +165,16 @@ class SameMethods(Record):
     """Which older code of methods gives the rankings of which newer code.
 
     Attributes:
-        made_by: the command that has shown it.
-        rankings: how many rankings were compared.
-        texts: template -> the hash of its code, with which they were made.
+        made_by: the command that verified it.
+        rankings: number of rankings compared.
+        texts: template -> the hash of its code at the time.
         methods: hash of older code -> of newer code.
         names: hash of newer code -> of older code that gives the same rankings, and whose results keep their names
             (`method_code`).
-        nearly: older code of which the scores of embeddings differ in their last bits, as they do between two runs that
-            encode other texts together; all values of queries are the same.
-        only: older code that gives the rankings of newer code on some data -> content hashes of the datasets on which
-            that has been shown. On other data a change of code was meant to change rankings.
+        nearly: older code whose embedding scores differ in their last bits, as between runs that batch texts
+            differently; all values of queries are the same.
+        only: older code that gives the rankings of newer code on some data -> content hashes of the datasets for which
+            this was verified. On other data, the change of code was meant to change rankings.
     """
 
     made_by: str
@@ -187,19 +188,19 @@ class SameMethods(Record):
 
 @functools.cache
 def same_methods() -> SameMethods:
-    """What is known of older code."""
+    """The records about older code."""
     return SameMethods.model_validate_json(SAME_METHODS.read_bytes())
 
 
 def method_packages(method: Method) -> frozenset[str]:
-    """The packages of others that the code of a method, and of those it is built of, uses: their import names."""
+    """The import names of third-party packages that the code of a method and its parts uses."""
     used = method_use(method)
     kinds = {type(part) for part in methods_of(method)}
     ours = of_methods(kind for kind in kinds if kind.__module__.startswith("bench.")).packages
     return ours if used is None else ours | used.packages.keys()
 
 
-#: Class or function of a method -> the hash of its code when it was first asked for.
+#: Class or function of a method -> the hash of its code when first requested.
 _LOADED: WeakKeyDictionary[object, str] = WeakKeyDictionary()
 
 
@@ -214,12 +215,12 @@ def _methods_hash(kinds: list[type[Method]], roots: Iterable[Definition] = (), w
 
 
 def of_methods(kinds: Iterable[type[Method]], roots: Iterable[Definition] = (), words: Iterable[str] = ()) -> Reached:
-    """What the code of bench's methods reaches; and what a user's code uses of bench: `roots`, by these words.
+    """What the code of bench's methods reaches, and what a user's code uses of bench (`roots` with these words).
 
     Raises:
-        LookupError: the source of one cannot be found.
+        LookupError: the source of a method cannot be found.
     """
-    # A method that makes another text of a tool than the run's names its template.
+    # A method that uses another tool text than the run's names its template.
     templates = {name: definition_of(text) for name, text in TOOL_TEXTS.items()}
     starts = [*_GIVEN, *map(definition_of, kinds), *roots, *(templates[word] for word in words if word in templates)]
     return reach(starts, CALLED.union(words), _NO_PART, named=templates)
@@ -241,15 +242,15 @@ def cut_hash() -> str:
 def measure_hash(measure: Measure) -> str:
     """sha256 over the code that makes the values of one measure.
 
-    Another measure, a comment or a docstring changes nothing.
+    Other measures, comments and docstrings do not change it.
 
     Raises:
         UsageError: the source of a plug-in's function cannot be read.
     """
-    # A measure counts by its own fields, and by the queries on which it is taken; the class of its kind does not.
+    # The hash covers the fields of a measure and the queries it is taken on, not the class of its kind.
     taken = type(measure).taken
     roots = [Definition(taken.__module__, taken.__qualname__), Definition(_SCORING, "_part"), *_SHARED, *_MEASURED]
-    # Other kinds of values that it makes are not the measure's.
+    # Other kinds of values that the code makes do not belong to the measure.
     aside = {"with_destructive", "with_chance", "tie_band", "_tokens", "_ToolTokens", "_confidence"}
     if measure.kind == "confidence":
         aside.remove("_confidence")
@@ -286,7 +287,7 @@ def interval_hash() -> str:
 def ties_hash() -> str:
     """sha256 over the code of tie bands.
 
-    What a measure is declared to be has its own hash.
+    The declaration of a measure has its own hash.
     """
     roots = [*_in("metrics.ties", "tie_band"), Definition(_SCORING, "with_bands")]
     return reach(roots, without=(*_NO_PART, *_STORED, *_KINDS_OF_MEASURES)).hash()
@@ -295,16 +296,16 @@ def ties_hash() -> str:
 @functools.cache
 def token_hash() -> str:
     """sha256 over the code that counts tokens."""
-    # Through the cache, which takes no part.
+    # Through the cache, which the hash leaves out.
     roots = [*_in("models.tokens", "count_tokens"), Definition(_SCORING, "_tokens")]
     return reach(roots, called=["_compute"], without=(*_NO_PART, *_PLACES)).hash()
 
 
 @functools.cache
 def lenient_hash() -> str:
-    """sha256 over the code that decides what an alternative is and finds the ranks.
+    """sha256 over the code that finds alternatives and their ranks.
 
-    Measures have their own hashes, and what a tool is declared to have changes no rule.
+    Measures have their own hashes, and the declaration of tools does not change the rules.
     """
     roots = [*_in("data.alternatives", "with_alternatives"), *_in("metrics.evaluate", "evaluate_groups", "mean")]
     roots += [*_GOLD, *_RANKS, *_in("evaluation.lenient", "lenient_gold", "lenient_mean")]
@@ -312,22 +313,22 @@ def lenient_hash() -> str:
 
 
 def scoring_code(metrics: Iterable[str]) -> ScoringCode:
-    """The code of this process that makes such numbers; `metrics` are canonical names."""
+    """The hashes of the code of this process for these metrics (canonical names), intervals and token counts."""
     measures = {metric.measure.name: measure_hash(metric.measure) for metric in parse_metrics(metrics)}
     return ScoringCode(measures=dict(sorted(measures.items())), intervals=interval_hash(), tokens=token_hash())
 
 
 def _take(function: Callable[..., Any], roots: list[Definition], values: list[object]) -> None:
-    """Enter a function with the values that it was made with: of a partial call, and of a closure.
+    """Add a function with the values bound to it by a partial or a closure.
 
-    What else a user's function was made with stands in its module, which counts as a whole.
+    Other values of a user's function are in its module, which the hash covers as a whole.
     """
     if isinstance(function, functools.partial):
         for value in (*function.args, *(part for item in sorted(function.keywords.items()) for part in item)):
             _take_value(value, roots, values)
         _take(function.func, roots, values)
     elif isinstance(function, FunctionType):
-        # The names that `functools.wraps` copies are those of what is wrapped, which is in the closure.
+        # `functools.wraps` copies the names of the wrapped function, which is in the closure.
         made = function.__code__.co_qualname
         roots.append(Definition(function.__globals__["__name__"], made.partition(".")[0]))
         values.append(made)

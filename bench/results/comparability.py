@@ -1,10 +1,9 @@
-"""What compares with what (rule 8 of the protocol).
+"""Which results compare (rule 8 of the protocol).
 
 Two results compare if they answer the same question: the same content of the dataset, split, limit of queries and
 version of the protocol, and unit of independence. One of their metrics compares if the same code computed it.
-`differences` and `metric_difference` are the only places that decide this; everything that compares results
-uses them. Where a user asks for it, results on the same queries compare across catalogues of tools
-(`bench.results.across_catalogues`).
+`differences` and `metric_difference` are the only places that decide this; all comparisons use them. On request,
+results on the same queries compare across catalogues of tools (`bench.results.across_catalogues`).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from bench.results.scoring_code import code_of, current_code
 
 
 class ScoredResult(Protocol):
-    """What has a question and numbers: a manifest, a baseline, a candidate of a gate."""
+    """Anything with a question and numbers: a manifest, a baseline, a candidate of a gate."""
 
     @property
     def dataset(self) -> DatasetIdentity: ...
@@ -34,7 +33,7 @@ class ScoredResult(Protocol):
 
 
 class Stored(Protocol):
-    """A stored result, as far as tables of results need it."""
+    """The part of a stored result that tables of results need."""
 
     @property
     def manifest(self) -> Manifest: ...
@@ -47,19 +46,19 @@ class Stored(Protocol):
 S = TypeVar("S", bound=Stored)
 
 _MOST_NAMED = 3
-#: Signs that are told of the name of a package and of a version.
+#: Maximum characters shown of a package name and of a version.
 _LONGEST_TOLD = 40
 
 
 def comparison_key(item: ScoredResult) -> tuple[object, ...]:
-    """What results must share to compare. Depth and tool text may differ, as methods do: marks name them."""
+    """What two results must share to compare. Depth and tool text may differ, as methods do: marks name them."""
     data = item.dataset
     return data.content_hash, data.split, data.limit, item.protocol, data.unit
 
 
 @dataclass(frozen=True)
 class ResultDifference:
-    """One thing in which two results differ, so that they do not compare.
+    """A difference that makes two results not comparable.
 
     Attributes:
         what: what differs, such as `the split`.
@@ -78,19 +77,20 @@ class ResultDifference:
 
 
 _SCORE_AGAIN = "`bench run` scores a stored ranking again, without running it"
-_RESCORE = "`bench rescore` brings a stored result to the rules of today, without running it"
+_RESCORE = "`bench rescore` updates a stored result to today's rules, without running it"
 _SAME_QUERIES = "run both on the same queries of the same data"
 
 
 def differences(first: ScoredResult, second: ScoredResult, *, across: bool = False) -> list[ResultDifference]:
-    """Why two results do not compare; nothing where they answer the same question.
+    """Why two results do not compare; empty if they answer the same question.
 
-    With `across`, they may be on other contents: `bench.results.across_catalogues` says whether their queries agree.
+    With `across`, they may be on different contents: `bench.results.across_catalogues` says whether their queries
+    agree.
     """
     one, other = first.dataset, second.dataset
     reasons = data_differences(first, second)
     if across:
-        # Versions that have the same rules do not differ: a catalogue may have lost all alternatives of its gold.
+        # Versions with the same rules count as equal: a catalogue may have lost all alternatives of its gold.
         same_rules = {first.protocol, second.protocol} <= CURRENT_VERSIONS
         reasons = [] if same_rules else _protocol_difference(first, second)
     return [
@@ -101,10 +101,10 @@ def differences(first: ScoredResult, second: ScoredResult, *, across: bool = Fal
 
 
 def data_differences(first: ScoredResult, second: ScoredResult) -> list[ResultDifference]:
-    """Why two results are not about the same data: its content, or the protocol by which it was used."""
+    """Why two results are not about the same data: they differ in content or in the protocol."""
     one, other = first.dataset, second.dataset
     reasons = []
-    # Of one content under two names, the content decides.
+    # If one content has two names, the content decides.
     if one.content_hash != other.content_hash and one.spec != other.spec:
         reasons += _differing("the dataset", one.spec, other.spec, "name results on the same data")
     else:
@@ -118,7 +118,7 @@ def _protocol_difference(one: ScoredResult, other: ScoredResult) -> list[ResultD
 
 
 def check_content(manifest: Manifest, dataset: Dataset) -> None:
-    """Refuse a dataset that is not what a result was made on; raises `ResultError`."""
+    """Raise `ResultError` unless a result was made on this dataset."""
     identity = manifest.dataset
     if identity.content_hash != dataset.content_hash:
         raise ResultError(
@@ -128,10 +128,10 @@ def check_content(manifest: Manifest, dataset: Dataset) -> None:
 
 
 def metric_difference(first: ScoredResult, second: ScoredResult, metric: str) -> ResultDifference | None:
-    """Why a metric of two results does not compare: other code computed it.
+    """Why a metric of two results does not compare: different code computed it.
 
-    None where it compares, and where one of them does not have the measure. A result that has numbers and hides their
-    code is refused where it is read (`without_code`).
+    None if it compares, or if one of them lacks the measure. A result with numbers of unstated code is refused when it
+    is read (`without_code`).
     """
     one, other = code_of(first.scoring, metric), code_of(second.scoring, metric)
     if one == other or not one or not other:
@@ -141,7 +141,7 @@ def metric_difference(first: ScoredResult, second: ScoredResult, metric: str) ->
 
 
 def token_difference(first: ScoredResult, second: ScoredResult) -> ResultDifference | None:
-    """Why token counts of two results do not compare; None where they do."""
+    """Why token counts of two results do not compare; None if they do."""
     one, other = current_code("tokens", first.scoring.tokens), current_code("tokens", second.scoring.tokens)
     if one == other:
         return None
@@ -153,7 +153,7 @@ def _differing(what: str, one: object, other: object, remedy: str) -> list[Resul
 
 
 def comparable(results: Sequence[S]) -> list[list[S]]:
-    """Groups of results on one dataset that answer the same question, in the order in which they come."""
+    """Groups of results on one dataset that answer the same question, in their order."""
     groups: defaultdict[tuple[str, tuple[object, ...]], list[S]] = defaultdict(list)
     for result in results:
         groups[result.manifest.dataset.spec, comparison_key(result.manifest)].append(result)
@@ -161,9 +161,9 @@ def comparable(results: Sequence[S]) -> list[list[S]]:
 
 
 def numeric_packages(packages: Mapping[str, str]) -> dict[str, str]:
-    """Of the packages that a result was made with, those that numbers depend on beside the code of bench.
+    """The packages of a result that its numbers depend on, beside the code of bench.
 
-    Of Python its minor version counts: what comes after it mends faults.
+    For Python, only the minor version counts: patch releases fix bugs.
     """
     numeric = {name: version for name, version in packages.items() if name != "bench"}
     if "python" in numeric:
@@ -172,7 +172,7 @@ def numeric_packages(packages: Mapping[str, str]) -> dict[str, str]:
 
 
 def other_packages(packages: Mapping[str, str], others: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Package -> its two versions, of those that both results depend on and that differ: texts of a line."""
+    """Package -> its two versions, for packages that both results use in different versions."""
     one, other = numeric_packages(packages), numeric_packages(others)
     shared = sorted(one.keys() & other.keys())
     differing = [name for name in shared if one[name] != other[name]]
@@ -184,11 +184,11 @@ def _short(text: str) -> str:
 
 
 def describe_packages(other: Mapping[str, tuple[str, str]], form: str) -> str:
-    """Packages that differ, in words; `form` has a place for the name and for each of the two versions."""
+    """Packages that differ, in words; `form` has placeholders for the name and the two versions."""
     return list_names([form.format(name, *versions) for name, versions in other.items()])
 
 
 def list_names(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are."""
+    """The first few names, and the number of others."""
     shown = ", ".join(names[:_MOST_NAMED])
     return shown if len(names) <= _MOST_NAMED else f"{shown} and {len(names) - _MOST_NAMED} more"

@@ -1,4 +1,4 @@
-"""Why queries of a result failed: the reasons, the most frequent first."""
+"""Why queries of a result failed: the reasons, most frequent first. Reports and the site show them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from bench.base.text import one_line
 from bench.results.manifest import FailureReason
 from bench.results.store import StoredResult
 
-#: Reasons that a result keeps one by one, and signs of one.
+#: Maximum number of reasons that a result lists, and of characters of each.
 _MOST, _LONGEST = 50, 600
-#: What a retriever said stands in quotes or brackets; numbers there tell one failure of a kind from the next.
+#: Messages of a retriever are in quotes or brackets; numbers there differ between failures of one kind.
 _SAID = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\([^()]*\)|question \S+ instead of \d+""")
 _NUMBER = re.compile(r"\b(?=[a-f-]*\d)[0-9a-f-]{6,}\b|\d+", re.IGNORECASE)
 NOT_RECORDED = "no reason was recorded"
 
 
 def group_reasons(failed: Iterable[tuple[str, str]]) -> list[FailureReason]:
-    """Reasons with their numbers of queries, the most frequent first; those that differ only in numbers are one.
+    """Reasons with their numbers of queries, most frequent first; reasons that differ only in numbers are merged.
 
     Args:
-        failed: ids of queries, and why they failed.
+        failed: ids of queries, and the reasons.
     """
     kinds: dict[str, str] = {}
     queries: defaultdict[str, dict[str, None]] = defaultdict(dict)
@@ -39,9 +39,9 @@ def group_reasons(failed: Iterable[tuple[str, str]]) -> list[FailureReason]:
 
 
 def reasons(result: StoredResult) -> list[FailureReason]:
-    """Why queries of a result failed or were answered with nothing, the most frequent reason first.
+    """Why queries of a result failed or got an empty answer, the most frequent reason first.
 
-    It says so where they are queries without gold, and where a part of the method failed and the rest made up for it.
+    The reason says if the queries have no gold, and if only a part of the method failed and the rest compensated.
     """
     manifest, failed = result.manifest, result.metrics.n_failed
     # Results of earlier versions: methods that ask a retriever kept five reasons as a fact, and choices have notes.
@@ -57,12 +57,12 @@ def reasons(result: StoredResult) -> list[FailureReason]:
             notes = zip(*(result.notes[name].to_pylist() for name in ("query_id", "note")), strict=True)
             noted = group_reasons((query, reason) for query, note in notes if (reason := reason_of_note(note)))
     except ResultError:
-        pass  # which is told where the notes themselves are read
+        pass  # reported where the notes themselves are read
     return noted or [FailureReason(text=f"an empty answer, or {NOT_RECORDED}", count=failed)]
 
 
 def result_to_dict(result: StoredResult) -> dict[str, Any]:
-    """For machines: where a result is, its manifest and metrics, and why queries failed, also of an earlier version."""
+    """For JSON output: folder, manifest and metrics of a result, and why queries failed, in older versions too."""
     return {
         "folder": str(result.folder),
         "manifest": result.manifest.model_dump(mode="json"),
@@ -72,7 +72,7 @@ def result_to_dict(result: StoredResult) -> dict[str, Any]:
 
 
 def reason_of_note(note: str | None) -> str:
-    """Why a query failed by the note of a choice, or by the list of them of a query that is asked in several calls."""
+    """Why a query failed, from the note of a choice, or from the list of notes of a query with several calls."""
     try:
         value = json.loads(note or "null")
     except (ValueError, RecursionError):
@@ -82,7 +82,7 @@ def reason_of_note(note: str | None) -> str:
 
 
 def sentences(result: StoredResult, most: int = 5) -> list[str]:
-    """The reasons as lines for people; the last says how many more there are."""
+    """The reasons as lines of text; the last says how many more there are."""
     all_reasons = reasons(result)
     lines = [
         f"{reason.count} x {one_line(reason.text, _LONGEST)}"

@@ -1,4 +1,4 @@
-"""The id of a result: a hash of what was asked, of which data, by which rules, of which method with which code."""
+"""The id of a result: a hash of its settings, data, rules, method and code (rule 7). The runner names results by it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from bench.interface.parts import methods_of, revisions
 from bench.results.code_versions import cut_hash, method_code, template_hash
 from bench.results.settings import RunSettings
 
-#: `Field(..., json_schema_extra={"added": True})`: the parameter came after results had been stored, and its default is
-#: what they were made with. Ids cover it where a spec sets another value, so that those results keep theirs.
+#: `Field(..., json_schema_extra={"added": True})`: the parameter was added after results had been stored, and its
+#: default is the value they were made with. Ids cover it only if a spec sets another value, so that older results keep
+#: their ids.
 _ADDED = {"added": True}
 #: The version of the rules that a ranking depends on: what a method may see, depth, ties, text. Protocol 2.0 changed
 #: only what is computed from a ranking, so a ranking of 1.0 is scored again, not made again.
@@ -21,14 +22,14 @@ RANKING_RULES = "1.0"
 
 
 def method_hash(method: Method, code: str | None = None, models: Mapping[str, str] | None = None) -> str:
-    """sha256 over name, parameters (defaults included, but for those of `_ADDED`), model revisions and code (rule 7).
+    """sha256 over name, parameters (defaults included, except those of `_ADDED`), model revisions and code (rule 7).
 
-    The methods and models it is built of take part with all of theirs.
+    The methods and models that it is built of are covered in the same way.
 
     Args:
         method: the method.
-        code: the hash of its code, where it is known.
-        models: model revisions, where the models need not be at hand; None to ask the method.
+        code: the hash of its code, if known.
+        models: model revisions, if the models need not be available; None to ask the method.
     """
     specs = [str(hashed_spec(part)) for part in methods_of(method)]
     known = revisions(method) if models is None else dict(models)
@@ -36,7 +37,7 @@ def method_hash(method: Method, code: str | None = None, models: Mapping[str, st
 
 
 def hashed_spec(method: Method) -> Spec:
-    """The full spec that a result stores and its id covers: without parameters of `_ADDED` at their defaults."""
+    """The full spec that a result stores and its id covers, without parameters of `_ADDED` at their defaults."""
     given, full = dict(method.spec.arguments), method.full_spec
     fields = type(method.parameters).model_fields
     kept = {name: value for name, value in full.arguments if name in given or fields[name].json_schema_extra != _ADDED}
@@ -49,8 +50,8 @@ def result_id(content_hash: str, settings: RunSettings, method: str) -> str:
     (Up to the last bits of embeddings, which depend on the texts that were encoded together.)
 
     Args:
-        content_hash: of the dataset.
-        settings: with split and template named, and without a limit that limits nothing.
+        content_hash: the content hash of the dataset.
+        settings: with split and template filled in, and without a limit that has no effect.
         method: the hash of the method.
     """
     if settings.split is None or settings.template is None:
@@ -66,7 +67,8 @@ def result_id(content_hash: str, settings: RunSettings, method: str) -> str:
         "cut": [settings.cut, cut_hash()] if settings.cut != "none" else settings.cut,
         "method": method,
     }
-    # Settings that came later count where they are not at their defaults, so that older results keep their ids.
+    # Settings that were added later count only if they differ from their defaults, so that older results keep their
+    # ids.
     return _sha256(settings.non_defaults() | identity)[:12]
 
 

@@ -1,4 +1,4 @@
-"""Means of metrics over the queries they are taken on, with their intervals."""
+"""Means of metrics over the queries they are taken on, with their intervals. Scoring and slices use them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ BOOTSTRAP_SEED = 0
 
 
 def means_and_intervals(scores: Scores, units: NDArray[np.int64], gold: ArrayLike) -> dict[str, MetricValue]:
-    """Mean and interval of every metric that is taken on some query.
+    """Mean and interval of every metric that is taken on at least one query.
 
     Args:
         scores: the values.
-        units: (queries,) the unit of independence of each query, which is what is resampled.
-        gold: (queries,) how many gold tools each has.
+        units: (queries,) the unit of independence of each query; intervals resample units.
+        gold: (queries,) the number of gold tools of each.
     """
     taken = ~np.isnan(scores.values)
     by_name: dict[str, MetricValue] = {}

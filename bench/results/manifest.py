@@ -1,4 +1,4 @@
-"""What is stored with a result: the manifest (rule 7) and the metrics, as versioned, strict models."""
+"""The records stored with a result: the manifest (rule 7) and the metrics, as versioned, strict models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bench.stats.percentiles import percentiles
 
 SCHEMA_VERSION = 1
 
-#: What a mark is about. `method` is what a method says of itself, such as that rules replace a language model.
+#: Kinds of marks. A `method` mark comes from the method itself, such as that rules replace a language model.
 MarkKind = Literal[
     "method",
     "trained on test",
@@ -47,21 +47,21 @@ MarkKind = Literal[
     "packages",
     "variants",
 ]
-#: Marks that come from the training cards of the models behind a method, and are kinds of their own.
+#: Marks from the training cards of a method's models; each is a kind of its own.
 _OF_MODELS: tuple[MarkKind, ...] = (
     *("trained on test", "near test", "tools seen"),
     *("declared training set", "near copies unknown"),
 )
 
 
-#: Signs of an alias.
+#: Maximum number of characters of an alias.
 _LONGEST_ALIAS = 40
 
 
 def valid_alias(text: str) -> str:
-    """An alias, if it can stand for a result wherever one is named; raises `ValueError` with what is wrong."""
+    """The alias, if it is valid as the name of a result; raises `ValueError` with the reason otherwise."""
     if not 1 <= len(text) <= _LONGEST_ALIAS:
-        raise ValueError(f"it has {len(text)} signs, and a name has 1 to {_LONGEST_ALIAS}")
+        raise ValueError(f"it has {len(text)} characters, and a name has 1 to {_LONGEST_ALIAS}")
     if "@" in text:
         raise ValueError("it reads like METHOD@DATASET")
     odd = [sign for sign in text if unicodedata.category(sign)[0] not in "LMN" and sign not in "._-+"]
@@ -76,7 +76,7 @@ _LIKE_AN_ID = re.compile("[0-9a-f]{4,12}")
 
 
 class Mark(Record):
-    """What every table must say of a result: a short text for the row, and the sentence behind it."""
+    """A remark that every table must show with a result: a short text for the row, and the full sentence."""
 
     kind: MarkKind
     text: str
@@ -84,7 +84,7 @@ class Mark(Record):
 
     @staticmethod
     def from_method(text: str, why: str) -> Mark:
-        """A mark that a run gets from its method, or from the training cards of the models behind it."""
+        """A mark of a run from its method, or from the training cards of the method's models."""
         return Mark(kind=next((kind for kind in _OF_MODELS if kind == text), "method"), text=text, why=why)
 
 
@@ -97,12 +97,12 @@ class ScoringCode(Record):
 
 
 class StoredSettings(RunSettings, Sparing):
-    """What a result was asked for: by this its command is printed, and it is run again (`bench.results.commands`).
+    """The settings of a result, from which its command is printed and run again (`bench.results.commands`).
 
     Attributes:
-        method, dataset: their specs; of a scored run file, the name of the system.
+        method, dataset: their specs; for a scored run file, the name of the system.
         file: the name of a scored run file; None if a method of bench ran.
-        metrics: metrics in addition to the default ones.
+        metrics: metrics beyond the default ones.
     """
 
     spared: ClassVar[frozenset[str]] = frozenset({"file", "metrics", *RunSettings.model_fields})
@@ -114,7 +114,7 @@ class StoredSettings(RunSettings, Sparing):
 
 
 class DatasetIdentity(Record, Sparing):
-    """Which data: equal hashes and splits mean the same queries, tools and gold."""
+    """The data of a result: equal hashes and splits mean the same queries, tools and gold."""
 
     spared: ClassVar[frozenset[str]] = frozenset({"origins", "repeated_gold"})
 
@@ -129,35 +129,35 @@ class DatasetIdentity(Record, Sparing):
     tools: int
     history: int
     template: TemplateText
-    #: What makes queries dependent, such as `gold+group`, or `none`; empty in results of protocol 1, which took all
+    #: What makes queries dependent, such as `gold+group`, or `none`; empty in results of protocol 1, which treated all
     #: queries as independent.
     unit: str = ""
-    #: Units of independence among the judged queries, and how many independent queries they are worth.
+    #: Units of independence among the judged queries, and their effective number of independent queries.
     units: int | None = None
     effective: float | None = None
-    #: Where the queries come from: datasets of one source are not independent of each other.
+    #: The source of the queries: datasets of one source are not independent of each other.
     source: str = ""
     #: Evaluated queries that people did not write: `traces`, or `model NAME` -> their number.
     origins: dict[str, Annotated[int, Field(ge=1)]] = {}
-    #: Judged queries whose gold set is also that of a past query (`bench.data.novelty`). None where there were no
-    #: past queries, and in results of versions that did not record it.
+    #: Judged queries whose gold set is also that of a past query (`bench.data.novelty`). None without past queries, and
+    #: in results of versions that did not record it.
     repeated_gold: Annotated[int, Field(ge=0)] | None = None
 
     @property
     def tool_text(self) -> str:
-        """The template for a reader: a template of a user's own by its hash."""
+        """The template for display: a user's own template by its hash."""
         return template_name(self.template)
 
     @property
     def marks(self) -> list[Mark]:
-        """The marks that every result on these queries gets for where they come from."""
+        """The marks that every result on these queries gets for their source."""
         logged, written = from_traces(self.origins, self.queries), synthetic(self.origins, self.queries)
         marks = [Mark(kind="from traces", text="from traces", why=logged)] if logged else []
         return [*marks, Mark(kind="synthetic queries", text="synthetic queries", why=written)] if written else marks
 
 
 class MethodIdentity(Record, Sparing):
-    """Which method: `hash` is taken over name, parameters, model revisions and code."""
+    """The method of a result: `hash` covers name, parameters, model revisions and code."""
 
     spared: ClassVar[frozenset[str]] = frozenset({"ranked_by", "alias", "used"})
 
@@ -170,23 +170,23 @@ class MethodIdentity(Record, Sparing):
     needs_llm: bool
     #: For scored run files: the file's name and sha256; no method of ours ran.
     run_file: str | None = None
-    #: What every table must say of it: rules in place of a language model, a model that knew the test.
+    #: Remarks that every table must show: rules in place of a language model, a model that knew the test.
     marks: list[Mark] = []
-    #: Whether it, or a method that it is built on, learnt from past queries; None for a run file.
+    #: Whether it, or one of its parts, learnt from past queries; None for a run file.
     learns: bool | None = None
-    #: How a set was cut from the ranking, when the method recommends none: `size=3`, `threshold=0.41`, ...
+    #: How a set was cut from the ranking, if the method recommends none: `size=3`, `threshold=0.41`, ...
     cut: str | None = None
-    #: The hash of the code that made the ranking, where that is older: `code` is known to give the same, and the result
-    #: was renamed (`bench.lookup.current.adopt_name`).
+    #: The hash of the code that made the ranking, if it is older: `code` is known to give the same ranking, and the
+    #: result was renamed (`bench.lookup.current.adopt_name`).
     ranked_by: str = ""
-    #: What the code of a user's method has used (`bench.identity.used`), which `code` is taken over.
+    #: What the code of a user's method has used (`bench.identity.used`); `code` is its hash.
     used: Used | None = None
-    #: What its user calls it (`bench run --name`). It is part of no id and of no digest, and may change.
+    #: The display name that its user chose (`bench run --name`). Ids and digests do not cover it, and it may change.
     alias: Annotated[str, AfterValidator(valid_alias)] | None = None
 
     @property
     def label(self) -> str:
-        """What tables call it: its alias, or else its spec, with the cut."""
+        """Its name in tables: its alias, or else its spec, with the cut."""
         return self.alias or self.spec_label
 
     @property
@@ -196,20 +196,20 @@ class MethodIdentity(Record, Sparing):
 
 
 class Latency(Record, Sparing):
-    """Seconds for one query on its own. `cached`: the embeddings came from the cache, so encoding is not in them."""
+    """Seconds for one query on its own. `cached`: the embeddings came from the cache, so times lack encoding."""
 
     spared: ClassVar[frozenset[str]] = frozenset({"p99"})
 
     p50: float
     p95: float
-    #: None of fewer than a hundred queries: it would be the slowest of them.
+    #: None for fewer than a hundred queries: it would be the slowest of them.
     p99: float | None = None
     queries: int
     cached: bool
 
     @staticmethod
     def of(seconds: Sequence[float], *, cached: bool) -> Latency:
-        """Of the times of single queries, at least one."""
+        """Summarise the times of single queries, of which there is at least one."""
         p50, p95, p99 = percentiles(seconds)
         return Latency(
             p50=round(p50, 6),
@@ -221,11 +221,11 @@ class Latency(Record, Sparing):
 
 
 class ModelUse(Record):
-    """What language models were asked for the ranking of all queries, learning and indexing left out.
+    """The use of language models for ranking all queries, without learning and indexing.
 
-    Requests are counted once, including those answered from the journal. `cost` is that of all their tokens at the
-    configured prices, in their currency; None if no prices were configured, or if an earlier process answered some
-    of the queries.
+    Requests are counted once, including those answered from the journal. `cost` is the price of all their tokens at the
+    configured prices, in their currency; None if no prices were configured, or if an earlier process answered some of
+    the queries.
     """
 
     requests: int
@@ -237,7 +237,7 @@ class ModelUse(Record):
 
 
 class FailureReason(Record):
-    """Why queries failed, or were answered with nothing: how many, and the id of one of them."""
+    """Why queries failed or got an empty answer: their number, and the id of one of them."""
 
     text: str
     count: int = Field(ge=1)
@@ -245,7 +245,7 @@ class FailureReason(Record):
 
 
 class Environment(Record):
-    """With what and how it was made."""
+    """The environment in which a result was made."""
 
     command: str
     created: str
@@ -267,10 +267,10 @@ class Manifest(Record, Sparing):
     dataset: DatasetIdentity
     method: MethodIdentity
     depth: int = Field(ge=1)
-    #: How often the method, in which chance has a part, has answered every query. Latency and facts are those of the
-    #: first repeat; timings and model use add up all of them.
+    #: How often a nondeterministic method has answered every query. Latency and facts are those of the first repeat;
+    #: timings and model use are sums over all repeats.
     repeats: int = Field(1, ge=1, le=MOST_REPEATS)
-    #: None in results of versions that did not store them: `bench.results.commands` reads both.
+    #: None in results of versions that did not store them; `bench.results.commands` reads both.
     settings: StoredSettings | None = None
     #: Seeds of the statistics; a method's own seeds are among its parameters.
     seeds: dict[str, int]
@@ -279,58 +279,58 @@ class Manifest(Record, Sparing):
     timings: dict[str, float]
     latency: Latency | None
     peak_memory_mib: float | None
-    #: None where no language model was asked, and in results of versions that did not count it.
+    #: None if no language model was asked, and in results of versions that did not count it.
     model_use: ModelUse | None = None
     facts: dict[str, str | int | float | bool]
     warnings: list[str]
-    #: The most frequent first; in results of earlier versions empty: `bench.results.failures` reads both.
+    #: Most frequent first; empty in results of earlier versions; `bench.results.failures` reads both.
     failures: list[FailureReason] = []
     resumed: bool = False
-    #: The code that made numbers of the ranking; when it changes, the ranking is scored again.
+    #: The code that computed numbers from the ranking; when it changes, the ranking is scored again.
     scoring: ScoringCode
     #: sha256 of every other file of the result.
     files: dict[str, str] = {}
-    #: Files that are not in the folder on purpose (`bench results rm --ranking`). Any other that is gone is damage.
+    #: Files left out on purpose (`bench results rm --ranking`). Any other missing file is damage.
     omitted: list[Literal["run.parquet"]] = []
-    #: sha256 of all the fields above but the method's alias; a manifest without it is damaged. It shows accidents, not
-    #: forgery.
+    #: sha256 of all the fields above except the method's alias; a manifest without it is damaged. It reveals accidents,
+    #: not forgery.
     digest: str = ""
 
     def sealed(self) -> Manifest:
-        """The manifest with the digest of its fields, as it is written."""
+        """The manifest with the digest of its fields, as written to disk."""
         return self.model_copy(update={"digest": _digest(self.model_dump(mode="json"))})
 
     @property
     def marks(self) -> list[Mark]:
-        """The marks that the run got."""
+        """The marks of the run."""
         return self.method.marks
 
     @property
     def notes(self) -> list[str]:
-        """What a reader must know, in sentences: the warnings, the marks, and a graph without edges."""
+        """Sentences that a reader must know: the warnings, the marks, and a graph without edges."""
         told = [f"{mark.text}: {mark.why}" for mark in (*self.marks, *self.dataset.marks)]
-        # What a method that follows a graph says of it.
+        # A fact of methods that follow a graph.
         if self.facts.get("edges") == 0:
             told.append(f"{self.method.spec} found no edge here, so it answers as it would without a graph")
         return [*self.warnings, *told]
 
 
 def seal_fault(fields: Mapping[str, Any]) -> str:
-    """What is wrong with the digest of a manifest, by its fields as the file has them; empty if they give it."""
+    """What is wrong with the digest of a manifest, given the fields in the file; empty if it fits."""
     if not fields.get("digest"):
         return "has no digest of its fields, so that a change of it would not show"
     return "" if fields["digest"] == _digest(fields) else "was changed: its fields do not give its digest"
 
 
 def _digest(fields: Mapping[str, Any]) -> str:
-    """sha256 of all fields of a manifest but its digest and the alias."""
+    """sha256 of all fields of a manifest except its digest and the alias."""
     others = {name: value for name, value in fields.items() if name != "digest"}
     if isinstance(method := others.get("method"), Mapping):
         others["method"] = {name: value for name, value in method.items() if name != "alias"}
     return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
 
 
-#: Orders that the expected values of tie bands were drawn from before they were exact.
+#: Number of drawn orders behind the expected values of tie bands, before these were exact.
 OLDER_DRAWS = 100
 
 
@@ -347,13 +347,13 @@ class MetricValue(Record):
 
 
 class Lenient(Record):
-    """A result's means where a tool that reads the same counts as the gold tool (`bench.data.alternatives`).
+    """A result's means if a tool that reads the same counts as the gold tool (`bench.data.alternatives`).
 
     A gold tool has the best rank among itself and its alternatives, and a ranked tool counts for one gold tool. Each
-    metric on rankings has such a mean, over the same queries as the usual one; those for reproduction have none.
+    metric on rankings has such a mean, over the same queries as its strict mean, except metrics for reproduction.
     """
 
-    #: sha256 of the code that decides what an alternative is and makes the ranks: means of other code do not compare.
+    #: sha256 of the code that finds alternatives and ranks: means of different code do not compare.
     code: str
     #: Judged queries with a gold tool that has alternatives, and judgements (query, gold tool) that have any.
     queries: int
@@ -362,11 +362,12 @@ class Lenient(Record):
 
 
 class Ties(Record):
-    """How the tie bands of a result were made (`bench.metrics.ties`)."""
+    """How the tie bands of a result were computed (`bench.metrics.ties`)."""
 
-    #: sha256 of the code that makes them.
+    #: sha256 of the code that computes them.
     code: str
-    #: Drawn orders of each query with a tie that `tie_expected` is the mean of, by metric; all others are exact.
+    #: By metric: number of drawn orders, of each query with a tie, that `tie_expected` averages; other metrics are
+    #: exact.
     draws: dict[str, Annotated[int, Field(ge=1)]] = {}
 
 
@@ -386,44 +387,44 @@ class Variation(Record):
 
 
 class Repeats(Record):
-    """What is known of a result because its method has answered each query several times."""
+    """What the repeats of a result show."""
 
-    #: Judged queries that failed or were not answered, in each repeat.
+    #: Judged queries that failed or got no answer, in each repeat.
     n_failed: list[int]
-    #: Of every metric of the result.
+    #: For every metric of the result.
     metrics: dict[str, Variation]
 
 
 class Metrics(Record, Sparing):
-    """A result's metrics. Of a run with repeats, the value of a query is the mean of its values in the repeats."""
+    """A result's metrics. In a run with repeats, the value of a query is the mean of its values in the repeats."""
 
     spared: ClassVar[frozenset[str]] = frozenset({"repeats", "ties"})
 
     schema_name: Literal["metrics"] = "metrics"
     schema_version: Literal[1] = 1
     result_id: str
-    #: Judged queries, those without gold, and judged queries that failed or were not answered (they score 0), if only
-    #: in one of the repeats.
+    #: Judged queries, those without gold, and judged queries that failed or got no answer (they score 0) in at least
+    #: one repeat.
     n: int
     n_no_gold: int
     n_failed: int
-    #: Judged queries in which a tie involves a gold tool; of several repeats, in the one that has most of them.
+    #: Judged queries in which a tie involves a gold tool; with repeats, in the repeat that has most of them.
     n_tied: int | None
     metrics: dict[str, MetricValue]
     #: Mean tokens of the text of the first k tools (`top_5`, `top_10`) and of the recommended set (`recommended`), and
-    #: tokens of the `library`, all by the template of the run. `definitions` of the library and of the first five tools
-    #: (`definitions_top_5`), by the template `full`. `answer`: mean over the answered queries of the text that a search
-    #: outside of bench sent. Empty without the tokenizer; results of earlier versions have only the first four.
+    #: tokens of the `library`, all with the template of the run. `definitions` of the library and of the first five
+    #: tools (`definitions_top_5`), with the template `full`. `answer`: mean over the answered queries of the text that
+    #: an external search sent. Empty without the tokenizer; results of earlier versions have only the first four.
     tokens: dict[str, float]
-    #: None where the ranking is not known any more, and in results of versions that did not compute it.
+    #: None if the ranking is gone, and in results of versions that did not compute it.
     lenient: Lenient | None = None
-    #: Only where the method has run several times.
+    #: Only if the method ran several times.
     repeats: Repeats | None = None
-    #: Only where a tie involves a gold tool; not in results of versions that drew `OLDER_DRAWS` orders for all metrics.
+    #: Only if a tie involves a gold tool; not in results of versions that drew `OLDER_DRAWS` orders for all metrics.
     ties: Ties | None = None
 
     def tie_draws(self, metric: str) -> int:
-        """How many drawn orders the `tie_expected` of a metric is the mean of; 0 where it is exact."""
+        """Number of drawn orders that the `tie_expected` of a metric averages; 0 if it is exact."""
         if self.ties is None:
             return OLDER_DRAWS if self.n_tied and self.metrics[metric].tie_expected is not None else 0
         return self.ties.draws.get(metric, 0)

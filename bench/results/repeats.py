@@ -1,4 +1,4 @@
-"""Results of repeated runs: the variance within and between queries as they store it, and in words."""
+"""Repeated runs: the variance within and between queries, as results store it and in words."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from bench.stats.repeats import decompose, narrowing
 def variations(
     values: NDArray[np.float64], metrics: Sequence[Metric], units: NDArray[np.int64]
 ) -> dict[str, Variation]:
-    """How every metric that is taken on some query varies over the repeats.
+    """How every metric that is taken on at least one query varies over the repeats.
 
     Args:
-        values: (repeats, queries, metrics); nan where a metric is not taken on a query.
-        metrics: (metrics,) what the columns are.
+        values: (repeats, queries, metrics); nan if a metric is not taken on a query.
+        metrics: (metrics,) the metrics of the columns.
         units: (queries,) the unit of independence of each query.
     """
     by_metric = {}
@@ -55,7 +55,7 @@ def repeats_line(metrics: Metrics) -> str:
 
 
 def chance_sentence(metrics: Metrics, name: str) -> str:
-    """What chance has to do with the interval of one metric, and what more repeats would bring; empty if not known."""
+    """The share of chance in the interval of a metric, and the gain of more repeats; empty if unknown."""
     variation = None if metrics.repeats is None else metrics.repeats.metrics.get(name)
     if variation is None or variation.share is None or metrics.repeats is None:
         return ""

@@ -1,8 +1,8 @@
 """The settings of a run: how a method is run on a dataset.
 
-`RunSettings` is the one list. The options of `bench run`, the keys of an experiment file, the settings in a manifest
-and what the id of a result covers follow from it, and a plan is settings, a method and a dataset. To add a setting, add
-a field of `RunSettings`, its line in `Keywords` below, and what uses it.
+`RunSettings` is the only list of them. The options of `bench run`, the keys of an experiment file, the settings in a
+manifest and the content of a result's id follow from it. A plan consists of settings, a method and a dataset. To add a
+setting, add a field of `RunSettings`, its line in `Keywords` below, and what uses it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ TemplateText = Annotated[Template, AfterValidator(valid_template)]
 
 @dataclass(frozen=True)
 class _Option:
-    """How a list of options shows a setting.
+    """How `--help` shows a setting.
 
     Attributes:
-        usual: what the default comes to, in words; empty where that is clear.
-        metavar: what it calls the value.
-        read: makes the value of what a person gives; raises `UsageError`.
+        usual: the default in words; empty if the default itself is clear.
+        metavar: placeholder of the value.
+        read: converts the user's text to the value; raises `UsageError`.
     """
 
     usual: str = ""
@@ -48,9 +48,9 @@ class RunSettings(Record):
     Attributes:
         split: the queries that are evaluated; None for the dataset's default.
         limit: at most this many queries, spread evenly over the split; None for all.
-        template: the text of a tool, by the name of a template or as the source of one; None for the dataset's default.
-        depth: the most tools that are ranked for a query.
-        cut: how a set is cut from the ranking of a method that recommends none.
+        template: the text of a tool, as the name or the source of a template; None for the dataset's default.
+        depth: maximum number of tools ranked for a query.
+        cut: how to cut a set from the ranking of a method that recommends none.
         cut_at: the size or score to cut at; None to learn it from past queries.
         repeats: how often a nondeterministic method answers every query. Others run once.
     """
@@ -73,17 +73,17 @@ class RunSettings(Record):
         1,
         ge=1,
         le=MOST_REPEATS,
-        description="Run methods in which chance has a part, such as those with a language model, K times, and average",
+        description="Run nondeterministic methods, such as those with a language model, K times, and average",
     )
 
     def non_defaults(self) -> dict[str, Any]:
-        """Name -> value of the settings that are not at their defaults; of a record with more fields, settings only."""
+        """Name -> value of the settings that differ from their defaults; other fields of a record are left out."""
         values = {name: getattr(self, name) for name in known_settings()}
         return {name: value for name, value in values.items() if value != known_settings()[name].default}
 
 
 class Keywords(TypedDict):
-    """The same as keywords of a function: type checkers derive none from a class. A test holds the two equal."""
+    """The same as keywords of a function: type checkers cannot derive them from a class. A test keeps the two equal."""
 
     split: NotRequired[EvaluatedSplit | None]
     limit: NotRequired[int | None]
@@ -96,15 +96,15 @@ class Keywords(TypedDict):
 
 @dataclass(frozen=True)
 class Setting:
-    """What is known of a setting.
+    """Description of a setting.
 
     Attributes:
         kind: `str`, `int` or `float`.
-        choices: the values that it may have; empty where these are not listed.
+        choices: the values that it may have; empty if there is no list.
         default: its default.
-        help: a sentence for a list of options.
-        least, most: of a number.
-        option: how a list of options shows it.
+        help: a sentence for `--help`.
+        least, most: bounds of a number.
+        option: how `--help` shows it.
     """
 
     kind: type
@@ -118,10 +118,10 @@ class Setting:
 
 @cache
 def known_settings() -> dict[str, Setting]:
-    """Every setting by its name, in order."""
+    """All settings by name, in order."""
     by_name = dict[str, Setting]()
     for name, field in RunSettings.model_fields.items():
-        # None says that the default is somebody else's, such as the dataset's.
+        # None means that another object has the default, such as the dataset.
         kind: Any = get_args(field.annotation)[0] if field.default is None else field.annotation
         bounds = {at: getattr(item, at) for item in field.metadata for at in ("ge", "le") if hasattr(item, at)}
         by_name[name] = Setting(
@@ -142,10 +142,10 @@ def option(name: str) -> str:
 
 
 def check_settings(given: Mapping[str, Any]) -> RunSettings:
-    """Settings that a program gives, numbers of NumPy among them.
+    """Check settings from Python, which may be NumPy numbers.
 
     Raises:
-        UsageError: there is no such setting, or it cannot have that value.
+        UsageError: there is no such setting, or the value is invalid.
     """
     known = known_settings()
     for name in given:
@@ -155,7 +155,7 @@ def check_settings(given: Mapping[str, Any]) -> RunSettings:
 
 
 def check_setting(name: str, value: Any) -> Any:
-    """A value of a setting that a program gives; errors as of `check_settings`."""
+    """Check the value of one setting from Python; raises as `check_settings` does."""
     setting = known_settings()[name]
     if value is None and setting.default is None:
         return None

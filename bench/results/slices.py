@@ -1,4 +1,4 @@
-"""Means and intervals of a stored result by slice."""
+"""Means and intervals of a stored result by slice, for `bench show --by`, comparisons and the site."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from bench.results.intervals import means_and_intervals
 from bench.results.manifest import MetricValue
 from bench.results.store import StoredResult
 
-#: Slices that every dataset has, without anyone's annotation.
+#: Slices that every dataset has, without annotation.
 GENERAL = ("category", "gold", "length", "parent", "tool")
-#: Upper ends, in words, of the classes of the slice `length`.
+#: Upper bounds, in words, of the classes of the slice `length`.
 _LENGTHS = (10, 20, 40)
-#: The value for a query that the slice says nothing of.
+#: The value for queries without a value in the slice.
 NO_VALUE = "-"
 
 
@@ -33,11 +33,11 @@ class Slice:
 
     Attributes:
         value: the slice's value; `-` for the queries that have none.
-        n: how many of them are judged.
-        n_no_gold: how many have no gold.
-        n_failed: judged ones that failed or were not answered; they score 0.
-        metrics: name -> mean and 95% interval over the queries that the metric is taken on; a metric that is taken on
-            none is not there. Tie bands are not known by slice.
+        n: number of judged queries.
+        n_no_gold: number of queries without gold.
+        n_failed: number of judged queries that failed or got no answer; they score 0.
+        metrics: name -> mean and 95% interval over the queries that the metric is taken on; metrics taken on no query
+            are left out. There are no tie bands by slice.
     """
 
     value: str
@@ -48,17 +48,17 @@ class Slice:
 
 
 def slice_names(dataset: Dataset) -> list[str]:
-    """The slices that `by_slice` knows for a dataset: its own and the general ones, sorted."""
+    """The slices of a dataset for `by_slice`: its own and the general ones, sorted."""
     return sorted({*dataset.slice_names, *GENERAL, *(["prerequisite"] if dataset.edges else [])})
 
 
 def slice_values(dataset: Dataset, name: str) -> dict[str, str]:
-    """query_id -> value of a slice; queries without one are not among them.
+    """query_id -> value of a slice; queries without a value are left out.
 
-    A slice of the dataset's own is taken as it is. Of the general ones, `gold` is the number of gold tools, `parent`
-    and `tool` say how new a query's gold is (see `bench.data.novelty`), `category` is that of the gold tools (`several`
-    if they have more than one), `length` counts the query's words, and `prerequisite` says whether a gold tool depends
-    on another one by the dataset's annotated edges.
+    A slice of the dataset is used unchanged. Among the general ones, `gold` is the number of gold tools, `parent` and
+    `tool` say how new a query's gold is (see `bench.data.novelty`), `category` is that of the gold tools (`several` if
+    they have more than one), `length` counts the query's words, and `prerequisite` says whether a gold tool depends on
+    another one by the dataset's annotated edges.
 
     Raises:
         UsageError: the dataset has no such slice.
@@ -88,17 +88,17 @@ def slice_values(dataset: Dataset, name: str) -> dict[str, str]:
 def by_slice(result: StoredResult, dataset: Dataset, name: str, metrics: Sequence[str]) -> list[Slice]:
     """Means and intervals of a result for each value of a slice.
 
-    The values partition the queries: those without a value come last, as `-`. An interval resamples the units of
-    its slice with the seed of the result's own intervals, so that a slice of all queries has the result's numbers.
+    The values partition the queries: those without a value come last, as `-`. An interval resamples the units of its
+    slice with the seed of the result's own intervals, so that a slice with all queries has the numbers of the result.
 
     Args:
         result: a stored result.
         dataset: the data it was made on.
-        name: a name of `slice_names`.
-        metrics: metrics that the result has.
+        name: a name from `slice_names`.
+        metrics: metrics of the result.
 
     Raises:
-        ResultError: the result is of other data.
+        ResultError: the result was made on other data.
         UsageError: there is no such slice or metric.
     """
     check_content(result.manifest, dataset)
@@ -118,7 +118,7 @@ def by_slice(result: StoredResult, dataset: Dataset, name: str, metrics: Sequenc
 
 
 def values_of(dataset: Dataset, name: str, query_ids: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
-    """Value of a slice -> (queries,) which queries have it; in a reader's order, queries without one last, as `-`.
+    """Value of a slice -> (queries,) mask of its queries, in display order; queries without a value last, as `-`.
 
     Raises:
         UsageError: the dataset has no such slice.
@@ -141,7 +141,7 @@ def _length(words: int) -> str:
 
 
 def _order(value: str) -> tuple[bool, int, str]:
-    """Numbers as numbers, novelty from the best known on, others by name; queries without a value last."""
+    """Numbers in numeric order, novelty from best known to newest, others by name; queries without a value last."""
     rank = NOVELTY.index(value) if value in NOVELTY else 0
     if value.isascii() and value.isdigit() and len(value) < 10:
         rank = int(value)

@@ -1,4 +1,4 @@
-"""Hold what a result states against its per-query values: the store, baselines and the board read no other."""
+"""Checks what a result states against its per-query values. The store, baselines and the board check what they read."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from bench.base.errors import ResultError, UsageError
 from bench.metrics import parse_metric
 from bench.results.manifest import Manifest, Metrics
 
-#: By which a value may lie outside of its range.
+#: Tolerance of a value outside its range.
 _ROUNDING = 1e-9
 
 
 def check_counts(manifest: Manifest, metrics: Metrics, table: pa.Table, where: str) -> None:
-    """Hold the numbers of queries that a result states against the columns `n_gold` and `failed` of its table.
+    """Check the numbers of queries that a result states against the columns `n_gold` and `failed` of its table.
 
-    Arguments and errors as of `check_means`.
+    Arguments and errors are as in `check_means`.
     """
     judged = np.array(table["n_gold"].to_pylist(), dtype=np.int64) > 0
     count, failed = int(judged.sum()), int((judged & np.array(table["failed"].to_pylist(), dtype=np.bool_)).sum())
@@ -35,16 +35,16 @@ def check_counts(manifest: Manifest, metrics: Metrics, table: pa.Table, where: s
 
 
 def check_means(metrics: Metrics, table: pa.Table, names: Iterable[str], where: str) -> None:
-    """Hold the means that a result states against its per-query values.
+    """Check the means that a result states against its per-query values.
 
     Args:
-        metrics: of the result.
+        metrics: the metrics of the result.
         table: its per-query values, numbers in the columns of metrics.
-        names: the metrics.
+        names: the metrics to check.
         where: what holds the values, for the sentence.
 
     Raises:
-        ResultError: a mean, or over how many queries it is, does not follow from the values.
+        ResultError: a mean, or its number of queries, does not follow from the values.
     """
     import pyarrow.compute as pc
 
@@ -52,7 +52,7 @@ def check_means(metrics: Metrics, table: pa.Table, names: Iterable[str], where: 
         value = metrics.metrics[name]
         if name not in table.column_names:
             raise ResultError(f"{where} has no values of {name}, of which metrics.json has a mean; run it again.")
-        # Not by `to_numpy`, nor with a number of Python's: both import pandas.
+        # Neither `to_numpy` nor a Python number is used: both import pandas.
         taken, found = len(table) - table[name].null_count, pc.mean(table[name]).as_py()
         if taken != value.n or found is None or not math.isclose(found, value.mean, abs_tol=_ROUNDING):
             shown = "no value" if found is None else f"{found:.10g} over {taken} queries"
@@ -67,12 +67,12 @@ def check_values(values: NDArray[np.float64], name: str, where: str) -> None:
 
     Args:
         values: of any shape.
-        name: of the metric; of one that is not known here, any range is.
+        name: the metric; unknown metrics may have any range.
         where: what holds the values, for the sentence.
     """
     try:
         measure = parse_metric(name).measure
-        # The values of a statistic are influences on it.
+        # The values of a statistic are its influences.
         span = measure.span if measure.averages else None
     except UsageError:
         span = None

@@ -1,16 +1,15 @@
-"""Stored results: one folder per run, readable by pandas, verified when read.
+"""The store of results: one folder per run, readable by pandas, verified when read. All writers and readers use it.
 
 RESULTS/<dataset>/<method>-<id>/
-    manifest.json       who, what, with which code and data (schema `manifest`)
-    metrics.json        means, intervals, tie bands, counts (schema `metrics`)
-    run.parquet         query_id, rank, tool_id, score
-    per_query.parquet   query_id, n_gold, failed, tied_beyond, tied_beyond_gold, recommended, one column a metric
-    repeats.parquet     the same of each repeat, only of a run with several; then run.parquet holds all their rankings
-    notes.parquet       repeat, query_id, note: how an answer came about, only of a method that tells
+    manifest.json       who, what, with which code and data (schema `manifest`) metrics.json        means, intervals,
+    tie bands, counts (schema `metrics`) run.parquet         query_id, rank, tool_id, score per_query.parquet
+    query_id, n_gold, failed, tied_beyond, tied_beyond_gold, recommended, one column a metric repeats.parquet     the
+    same of each repeat, only of a run with several; then run.parquet holds all their rankings notes.parquet
+    repeat, query_id, note: how an answer came about, only for methods that write notes
 
-Both tables of all repeats have a column `repeat`, from 1, and hold one repeat after the other. In `per_query.parquet`
-of such a run, a metric is the mean over the repeats, `failed` says that some repeat failed, and the other columns are
-those of the first repeat.
+Both tables with all repeats have a column `repeat`, from 1, and contain one repeat after the other. In
+`per_query.parquet` of such a run, a metric is the mean over the repeats, `failed` means that some repeat failed, and
+the other columns are those of the first repeat.
 """
 
 from __future__ import annotations
@@ -67,25 +66,25 @@ PER_QUERY_SCHEMA = pa.schema(
         ("recommended", pa.list_(pa.string())),
     ]
 )
-#: Of a run with repeats, each repeat's rows after those of the one before.
+#: In a run with repeats, the rows of each repeat follow those of the previous one.
 _REPEAT = pa.field("repeat", pa.int32())
 REPEATED_RUN_SCHEMA = pa.schema([_REPEAT, *RUN_SCHEMA])
 REPEATS_SCHEMA = pa.schema([_REPEAT, *PER_QUERY_SCHEMA])
 NOTES_SCHEMA = pa.schema([_REPEAT, ("query_id", pa.string()), ("note", pa.string())])
 
-#: Columns whose cells may be empty: a method may give no scores, or no set.
+#: Columns whose cells may be empty: a method may return no scores, or no set.
 _EMPTY = frozenset({"score", "recommended", "note"})
 
-#: What to do about a file that cannot be read.
+#: What to do about an unreadable file.
 _AGAIN = "; run it again"
 M = TypeVar("M", bound=BaseModel)
-#: Bytes of a manifest or a file of metrics; submissions may have fewer.
+#: Maximum bytes of a manifest or a metrics file; submissions have a lower limit.
 LARGEST_JSON = 64 << 20
 
 
 @dataclass(frozen=True)
 class StoredResult:
-    """A stored result as the harness reads it; `bench.Result` shows it. The tables are read when they are asked for."""
+    """A stored result as the harness reads it; `bench.Result` shows it. Tables are read on first use."""
 
     folder: Path
     manifest: Manifest
@@ -96,7 +95,7 @@ class StoredResult:
         """Open a result folder.
 
         Raises:
-            ResultError: a file is missing, damaged, of another schema version, or of another result.
+            ResultError: a file is missing or damaged, or belongs to another schema version or result.
         """
         manifest, fields, _ = _read_model(folder / MANIFEST, Manifest)
         metrics, _, data = _read_model(folder / METRICS, Metrics)
@@ -118,9 +117,9 @@ class StoredResult:
         if gone:
             from bench.results.commands import command
 
-            what = "is no regular file" if (folder / gone[0]).exists() else "is gone"
+            what = "is not a regular file" if (folder / gone[0]).exists() else "is gone"
             raise ResultError(
-                f"{folder / gone[0]} {what}: {MANIFEST} lists it, and does not say that it was left out; restore it, "
+                f"{folder / gone[0]} {what}: {MANIFEST} lists it and does not mark it as left out; restore it, "
                 f"or make the result again: {one_line(command(manifest), 400)}"
             )
         if lacking := without_code(manifest.scoring, metrics.metrics):
@@ -130,11 +129,11 @@ class StoredResult:
         return StoredResult(folder, manifest, metrics)
 
     def verify(self) -> None:
-        """Check the tables, which are otherwise read when they are asked for; raises `ResultError`."""
+        """Check the tables, which are otherwise read on first use; raises `ResultError`."""
         _ = self.run, self.per_query, self.repeats, self.notes
 
     def _read_values(self, name: str, schema: pa.Schema) -> pa.Table:
-        """A table of values per query; of the same rankings if a command has added a metric since this was opened."""
+        """A table of values per query, for the same rankings even if a metric was added since this was opened."""
         known = self.manifest
         try:
             return _read_table(self.folder / name, known.files.get(name, ""), schema)
@@ -146,12 +145,12 @@ class StoredResult:
             return _read_table(self.folder / name, now.files.get(name, ""), schema)
 
     def check_digests(self) -> None:
-        """Hold the bytes of its files against their digests, and its counts and means against the values of queries.
+        """Check the files against their digests, and the counts and means against the values of queries.
 
-        A ranking that was left out on purpose is passed over.
+        A ranking left out on purpose is not checked.
 
         Raises:
-            ResultError: a file was changed, or states what does not follow from the values of queries.
+            ResultError: a file was changed, or a number does not follow from the values of queries.
         """
         for name, digest in self.manifest.files.items():
             if name in {REPEATS, NOTES, RUN} and (name != RUN or self.has_run):
@@ -162,7 +161,7 @@ class StoredResult:
         """Raise `ResultError` unless all queries and tools in the tables are in the dataset that it was made on.
 
         Args:
-            ranking: whether the ranking is checked, too. By far the largest table; not every reader needs it.
+            ranking: whether to check the ranking too, by far the largest table; not every reader needs it.
         """
         columns: list[tuple[str, pa.Array, Container[str]]] = []
         for table in (self.per_query, self.repeats):
@@ -183,14 +182,14 @@ class StoredResult:
 
     @property
     def has_run(self) -> bool:
-        """Whether its ranking is there; one that is not was left out on purpose (`omit_ranking`)."""
+        """Whether it has its ranking; otherwise the ranking was left out on purpose (`omit_ranking`)."""
         return (self.folder / RUN).is_file()
 
     @cached_property
     def run(self) -> pa.Table:
-        """The ranking: query_id, rank (from 1), tool_id, score (null where the method gives none).
+        """The ranking: query_id, rank (from 1), tool_id, score (null if the method returns none).
 
-        Of a run with repeats those of all, with the column `repeat`; `of_repeat` gives those of one.
+        A run with repeats has the rankings of all, with the column `repeat`; `of_repeat` returns those of one.
         """
         if RUN in self.manifest.omitted and not self.has_run:
             raise ResultError(
@@ -205,7 +204,7 @@ class StoredResult:
 
     @cached_property
     def per_query(self) -> pa.Table:
-        """One row per evaluated query, in the order of query ids; all that the result states follows from them."""
+        """One row per evaluated query, in the order of query ids; all numbers of the result follow from them."""
         required = [field for field in PER_QUERY_SCHEMA if field.name != "unit" or self.manifest.dataset.unit]
         table = self._read_values(PER_QUERY, pa.schema(required))
         import pyarrow.compute as pc
@@ -219,27 +218,27 @@ class StoredResult:
 
     @cached_property
     def repeats(self) -> pa.Table | None:
-        """One row per repeat and query, with the columns of `per_query` and `repeat`; None of a run without repeats."""
+        """One row per repeat and query, with the columns of `per_query` and `repeat`; None without repeats."""
         if self.manifest.repeats == 1:
             return None
         table = self._read_values(REPEATS, REPEATS_SCHEMA)
         if len(table) != self.manifest.repeats * len(self.per_query):
             raise ResultError(
-                f"{self.folder / REPEATS} has not {self.manifest.repeats} rows for every query; run it again."
+                f"{self.folder / REPEATS} does not have {self.manifest.repeats} rows for every query; run it again."
             )
         return table
 
     @cached_property
     def notes(self) -> pa.Table | None:
-        """What the method tells of its answers: repeat (from 1), query_id, note; None where it tells nothing."""
+        """The method's notes on its answers: repeat (from 1), query_id, note; None if there are none."""
         if NOTES not in self.manifest.files:
             return None
         return _read_table(self.folder / NOTES, self.manifest.files[NOTES], NOTES_SCHEMA)
 
     def of_repeat(self, number: int = 1) -> StoredResult:
-        """The result as if one repeat were all of it: its rankings and per-query values, beside the means of all.
+        """The result with the rankings and per-query values of one repeat; the means remain those of all repeats.
 
-        A result without repeats is returned as it is.
+        A result without repeats is returned unchanged.
 
         Raises:
             UsageError: there is no such repeat.
@@ -253,7 +252,7 @@ class StoredResult:
             return self
         queries = len(self.per_query)
         one = StoredResult(self.folder, self.manifest, self.metrics)
-        # A cached property looks there first.
+        # Cached properties read these first.
         vars(one)["per_query"] = self.repeats.slice((number - 1) * queries, queries).drop_columns(["repeat"])
         if "run" in vars(self) or self.has_run:
             import pyarrow.compute as pc
@@ -267,7 +266,7 @@ class StoredResult:
         """(queries,) the unit of independence of each query, by code.
 
         Raises:
-            ResultError: it was made under protocol 1, which knows no units.
+            ResultError: it was made under protocol 1, which has no units.
         """
         if not self.manifest.dataset.unit:
             raise ResultError(
@@ -278,7 +277,7 @@ class StoredResult:
         return codes.astype(np.int64)
 
     def values(self, metric: str) -> NDArray[np.float64]:
-        """(queries,) values of one metric; NaN for queries it is not taken on."""
+        """(queries,) values of one metric; NaN for queries that it is not taken on."""
         if metric not in self.per_query.column_names:
             raise UsageError(f"the result {self.manifest.result_id} has no metric {metric!r}; `bench show` lists them.")
         # Not to_numpy, which imports pandas; a null becomes NaN.
@@ -288,7 +287,7 @@ class StoredResult:
 
     @property
     def label(self) -> str:
-        """`method @ dataset`, as people refer to it; an alias takes the place of the method."""
+        """`method @ dataset`, for display; an alias replaces the method."""
         return f"{self.manifest.method.label} @ {self.manifest.dataset.spec}"
 
 
@@ -297,13 +296,13 @@ def span_of(metric: str, results: Iterable[StoredResult] = ()) -> Span:
 
     Args:
         metric: its name.
-        results: none for a metric whose range does not depend on the queries.
+        results: the results; may be empty if the range does not depend on the queries.
     """
     return parse_metric(metric).span([count for result in results for count in result.per_query["n_gold"].to_pylist()])
 
 
 def fits_repeats(repeats: int, metrics: Metrics) -> bool:
-    """Whether the metrics describe as many repeats, of all metrics; nothing where there is one."""
+    """Whether the metrics describe this number of repeats for every metric, or no repeats if there is one."""
     stored = metrics.repeats
     if stored is None or repeats == 1:
         return stored is None and repeats == 1
@@ -312,7 +311,7 @@ def fits_repeats(repeats: int, metrics: Metrics) -> bool:
 
 
 def files_fault(manifest: Manifest) -> str:
-    """Which file a manifest lacks that every result has, or lists that none has; empty if neither."""
+    """The required file that a manifest does not list, or the unknown file that it lists; empty if neither."""
     names = (METRICS, PER_QUERY, RUN, *([REPEATS] if manifest.repeats > 1 else []))
     if lacking := [name for name in names if name not in manifest.files]:
         return f"has no sha256 of {lacking[0]}"
@@ -321,7 +320,7 @@ def files_fault(manifest: Manifest) -> str:
 
 
 def _read_model(path: Path, model: type[M]) -> tuple[M, Any, bytes]:
-    """A JSON file as a model, its value and its bytes."""
+    """A JSON file as a record, as a value and as bytes."""
     if not path.exists():
         raise ResultError(f"{path.parent} is not a bench result: it has no {path.name}.")
     reader = Reader(str(path), ResultError)
@@ -337,7 +336,7 @@ def _read_verified(path: Path, digest: str) -> bytes:
 
 
 def _read_table(path: Path, digest: str, schema: pa.Schema) -> pa.Table:
-    """A table with the columns of the schema, filled, and beside them only such as hold numbers of metrics."""
+    """Read a table with the columns of the schema, without empty cells; other columns must have numbers of metrics."""
     data = _read_verified(path, digest)
     try:
         table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)  # read_table would import pandas
@@ -350,7 +349,7 @@ def _read_table(path: Path, digest: str, schema: pa.Schema) -> pa.Table:
     if missing:
         raise ResultError(f"{path} lacks the column {missing[0]!r}; it is not a result of this version.")
     for name, kind in zip(names, table.schema.types, strict=True):
-        # A table without its unit, of protocol 1, may have the column.
+        # A table without units, of protocol 1, may have the column.
         ours = schema if name in schema.names or name != "unit" else PER_QUERY_SCHEMA
         wanted = ours.field(name).type if name in ours.names else pa.float64()
         shown = repr(shorten(name, 40))
@@ -369,7 +368,7 @@ def _ranks_are_whole(table: pa.Table) -> bool:
 
     if not len(table):
         return True
-    # Taken from the table, because `pa.scalar` would import pandas.
+    # Not `pa.scalar`, which would import pandas.
     first = table["rank"][0]
     one, two = table.slice(0, len(table) - 1), table.slice(1)
     same = pc.equal(one["query_id"], two["query_id"])
@@ -383,17 +382,17 @@ def _ranks_are_whole(table: pa.Table) -> bool:
 
 
 def result_lock(results: Path, folder: Path, progress: Progress = QUIET) -> AbstractContextManager[None]:
-    """One process makes a result at a time; lock files are in a hidden folder of the results folder."""
+    """Let only one process make a result at a time; lock files are in a hidden folder of the results folder."""
     return lock(results / ".locks" / f"{folder.name}.lock", f"making {folder.name}", progress)
 
 
 def check_writable(results: Path) -> None:
-    """Raise `StorageError` now rather than after an hour's work."""
+    """Raise `StorageError` early rather than after an hour of work."""
     write_text(results / ".locks" / "probe", "")
 
 
 def result_folder(results: Path, dataset: str, method: str, result_id: str) -> Path:
-    """Where a result is stored; ids never become paths unescaped."""
+    """The folder of a result; ids are always escaped in paths."""
     return results / slug(dataset) / f"{slug(method)}-{result_id}"
 
 
@@ -406,13 +405,13 @@ def write_result(
     repeats: pa.Table | None = None,
     notes: pa.Table | None = None,
 ) -> StoredResult:
-    """Write a result folder and put it in its place whole. The caller holds the result's lock.
+    """Write a result folder and move it into place as a whole. The caller holds the result's lock.
 
-    A result whose ranking is kept elsewhere (`run` is None) keeps the sha256 that its manifest has of it, and one that
-    has notes keeps them, unless others are given.
+    A result whose ranking is kept elsewhere (`run` is None) keeps the ranking's sha256 in its manifest. Existing notes
+    are kept unless new ones are passed.
 
     Returns:
-        The result, its manifest completed with the sha256 of each file.
+        The result, with the sha256 of each file in its manifest.
 
     Raises:
         StorageError: the disk is full or the folder cannot be written; the previous content is kept.
@@ -431,7 +430,7 @@ def write_result(
 def _describe(
     fresh: Path, manifest: Manifest, metrics: Metrics | None, standing_in: Path, tables: Iterable[str] = ()
 ) -> Manifest:
-    """Write other metrics and the manifest beside the tables, some of them new; `standing_in` may have an alias."""
+    """Write metrics and manifest beside the tables, some of them new; the alias of `standing_in` is kept."""
     if metrics is not None:
         (fresh / METRICS).write_text(to_json(metrics), "utf-8")
     files = manifest.files | {name: sha256_of(fresh / name) for name in (*tables, METRICS)}
@@ -442,12 +441,12 @@ def _describe(
 
 
 def replace_metrics(result: StoredResult, metrics: Metrics, data: DatasetIdentity | None = None) -> StoredResult:
-    """Give a stored result other metrics; what does not change stays byte for byte. The caller holds the result's lock.
+    """Replace the metrics of a stored result; unchanged files keep their bytes. The caller holds the result's lock.
 
     Args:
         result: the result.
-        metrics: its metrics from now on.
-        data: what its manifest says of the dataset from now on; None to leave it.
+        metrics: its new metrics.
+        data: the new description of its dataset; None to keep the old one.
 
     Raises:
         StorageError: the disk is full or the folder cannot be written; the previous content is kept.
@@ -463,7 +462,7 @@ def replace_metrics(result: StoredResult, metrics: Metrics, data: DatasetIdentit
 
 
 def _keep_alias(manifest: Manifest, folder: Path) -> Manifest:
-    """A manifest with the alias of the result that is in a folder as it is replaced; its own, where there is none."""
+    """A manifest with the alias of the result that it replaces in a folder; unchanged if there is no such result."""
     try:
         standing_alias = StoredResult.read(folder).manifest.method.alias
     except ResultError:
@@ -472,31 +471,31 @@ def _keep_alias(manifest: Manifest, folder: Path) -> Manifest:
 
 
 def with_alias(manifest: Manifest, alias: str | None) -> Manifest:
-    """A manifest whose method has another alias; its digest stays, as the alias is no part of it."""
+    """A manifest whose method has another alias; its digest stays, because it does not cover the alias."""
     return manifest.model_copy(update={"method": manifest.method.model_copy(update={"alias": alias})})
 
 
 def omit_ranking(result: StoredResult) -> None:
-    """Remove the ranking of a result, and say in its manifest that it was left out; its id and numbers stay.
+    """Remove the ranking of a result, and record that in its manifest; its id and numbers stay.
 
     Raises:
         StorageError: the folder cannot be written.
     """
     with result_lock(result.folder.parent.parent, result.folder):
         manifest = StoredResult.read(result.folder).manifest.model_copy(update={"omitted": [RUN]}).sealed()
-        # In this order: a ranking that is there may be listed as left out, and not the other way round.
+        # In this order: an existing ranking may be listed as left out, but a missing one must be listed.
         write_text(result.folder / MANIFEST, to_json(manifest))
         (result.folder / RUN).unlink(missing_ok=True)
 
 
 def rename_result(result: StoredResult, manifest: Manifest) -> StoredResult:
-    """Give a result the name that another manifest gives it, in the folder where it lies; its tables keep their bytes.
+    """Rename a result in its folder to the name of another manifest; its tables keep their bytes.
 
-    What has that name already stays, and then so does the result, unless its tables are the same. The caller holds the
-    result's lock.
+    An existing result of that name stays, and then this one is kept too, unless its tables are the same. The caller
+    holds the result's lock.
 
     Raises:
-        StorageError: the disk is full or the folder cannot be written; the result is where it was.
+        StorageError: the disk is full or the folder cannot be written; the result remains in its old place.
     """
     root, spec = result.folder.parent.parent, parse(manifest.method.spec)
     folder = result.folder.with_name(result_folder(root, "", spec.name, manifest.result_id).name)
@@ -510,7 +509,7 @@ def rename_result(result: StoredResult, manifest: Manifest) -> StoredResult:
                 _describe(fresh, manifest, metrics, result.folder)
         stored = StoredResult.read(folder)
         if all(stored.manifest.files.get(name) == result.manifest.files.get(name) for name in tables):
-            # Without its manifest it is no result, wherever the removal may be ended.
+            # The manifest goes first: an interrupted removal then leaves no result.
             (result.folder / MANIFEST).unlink()
             shutil.rmtree(result.folder)
             alias = result.manifest.method.alias
@@ -527,21 +526,21 @@ def to_json(model: BaseModel) -> str:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether a result is there."""
+    """Whether the folder has a result."""
     return (folder / MANIFEST).is_file()
 
 
 def folders_of(results: Path) -> list[Path]:
-    """Folders of stored results, sorted; those that are being written are not among them."""
+    """Folders of stored results, sorted, except those being written."""
     return standing([path.parent for path in results.glob(f"*/*/{MANIFEST}")])
 
 
 def find_results(results: Path, without: Container[Path] = ()) -> Iterator[StoredResult | ResultError]:
-    """Every result below a folder, sorted by path; those that cannot be read come as errors that know their folder.
+    """Every result below a folder, sorted by path; unreadable ones come as errors with their folder.
 
     Args:
         results: the folder.
-        without: folders that are not opened.
+        without: folders to leave out.
     """
     for folder in folders_of(results):
         if folder in without:

@@ -1,4 +1,4 @@
-"""Units of independence as results show them: `269 queries, 82 groups (effective 55)`."""
+"""Units of independence of a result, and their text in reports: `269 queries, 82 groups (effective 55)`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def number_units(units: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The units of some of the queries, by codes from 0 without gaps."""
+    """The units of some queries, as codes from 0 without gaps."""
     codes: NDArray[np.int64] = np.unique(units, return_inverse=True)[1]
     return codes.astype(np.int64)
 
 
 def unit_counts(units: NDArray[np.int64]) -> tuple[int, float]:
-    """How many units queries form, and how many independent queries they are worth (`effective_units`).
+    """The number of units of queries, and their effective number of independent queries (`effective_units`).
 
     Args:
         units: (queries,) the unit of each query.
@@ -36,7 +36,7 @@ def unit_counts(units: NDArray[np.int64]) -> tuple[int, float]:
 
 
 def unit_names(dataset: Dataset, rows: NDArray[np.int64]) -> pa.Array:
-    """The unit of independence of each query, called by the first of its queries."""
+    """The unit of independence of each query, named by the first query of the unit."""
     _, first = np.unique(dataset.units, return_index=True)
     return arrow.chosen([dataset.queries[row].query_id for row in first], dataset.units[rows])
 
@@ -44,7 +44,7 @@ def unit_names(dataset: Dataset, rows: NDArray[np.int64]) -> pa.Array:
 def sample(n: int, units: int | None, effective: float | None = None, what: str = "query") -> str:
     """The size of a sample in words: `269 queries, 82 groups (effective 55)`.
 
-    Groups are left out where each query is one, and where they are not known.
+    Groups are left out if each query is its own group, or if they are unknown.
     """
     if units is None or units == n:
         return several(n, what)

@@ -1,1 +1,1 @@
-"""Tuning: a grid of a method's parameters, tried on dev queries. The verb `tune` and `bench.tune` call it."""
+"""Tuning: grid search of a method's parameters on dev queries. The verb `tune` and `bench.tune` call it."""

@@ -1,4 +1,4 @@
-"""Parameters tuned on dev queries: `bench.tune`."""
+"""The Python API of tuning: `bench.tune`."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ def tune(
     template: Template | None = None,
     seed: int = 0,
 ) -> Tuning:
-    """Try every combination of parameter values on the dev queries. The same as `bench tune`.
+    """Try every combination of parameter values on the dev queries. Equivalent to `bench tune`.
 
-    Methods learn from train only, and test queries are never used. Where there is no dev split, a fifth of train is
-    held out, by whole groups of dependent queries.
+    Methods learn from train only, and test queries are never used. Without a dev split, a fifth of train is held out,
+    in whole groups of dependent queries.
 
     Args:
-        method: a method, with the parameters that stay.
+        method: a method, with its fixed parameters.
         dataset: a dataset with dev or train queries.
         grid: parameter -> values to try.
-        metric: what is made as high as can be; it has a cut-off.
+        metric: the metric to maximise, with a cut-off.
         template: the text of a tool; the dataset's default if None.
-        seed: which train queries are held out, if there is no dev split.
+        seed: selects the train queries that are held out, if there is no dev split.
 
     Returns:
-        All points, the best first; `tuning.best` is the spec of the best for `bench.run`, `tuning.value` its mean with
-        an interval, and `tuning.default` its test against the default.
+        All points, best first; `tuning.best` is the spec of the best for `bench.run`, `tuning.value` its mean with an
+        interval, and `tuning.default` its test against the default.
 
     Raises:
-        UsageError: neither dev nor train queries, an empty or huge grid, a wrong parameter, or a metric without a
+        UsageError: neither dev nor train queries, an empty or huge grid, an invalid parameter, or a metric without a
             cut-off.
 
     Examples:

@@ -54,9 +54,9 @@ def command(
 ) -> None:
     """Evaluate every combination of values on the dev queries, and print the best as a spec for `bench run`.
 
-    During tuning, methods learn from train only. Where there is no dev split, a fifth of train is held out, by whole
-    groups of dependent queries. Test queries are never used. The best is tested against the method's default, which
-    runs too, with a p-value that allows for the choice.
+    During tuning, methods learn from train only. Without a dev split, a fifth of train is held out, in whole groups of
+    dependent queries. Test queries are never used. The best point is tested against the method's default, which runs
+    too, with a p-value that accounts for the choice.
     """
     bars = progress(quiet)
     spec = parse(method)

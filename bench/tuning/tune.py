@@ -1,4 +1,4 @@
-"""Grid search over a method's parameters on the dev split, or on a part of train where there is none."""
+"""Grid search over a method's parameters on the dev split, or on a part of train if there is none."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ from bench.stats.paired import compare
 if TYPE_CHECKING:
     import pandas
 
-#: More points than this are a mistake more often than a wish.
+#: More points than this are probably a mistake.
 _MOST_POINTS = 10_000
-#: Points that a table shows; `Tuning.table` has them all.
+#: Maximum number of points in a printed table; `Tuning.table` has all of them.
 _SHOWN = 10
 
 
@@ -56,7 +56,7 @@ class GridPoint:
 
     Attributes:
         method: spec of the method at the point, with the parameters that differ from their defaults.
-        queries: (queries,) the metric on each of them; NaN where it is not taken.
+        queries: (queries,) the metric on each query; NaN if it is not taken on it.
     """
 
     values: Mapping[str, Value]
@@ -67,14 +67,14 @@ class GridPoint:
 
 @dataclass(frozen=True)
 class AgainstDefault:
-    """The best point less the method that has the defaults of the grid's parameters, on the same queries.
+    """The difference of the best point from the method with the defaults of the grid's parameters, on the same queries.
 
     Attributes:
-        method: spec of the default.
-        mean: of the default.
+        method: the spec of the default.
+        mean: the mean of the default.
         difference, low, high: with its 95% interval, not corrected.
         p: two-sided, corrected for the choice among the points (`bench.stats.best_of_many`).
-        verdict: by p.
+        verdict: the conclusion from p.
     """
 
     method: str
@@ -88,17 +88,17 @@ class AgainstDefault:
 
 @dataclass(frozen=True, repr=False)
 class Tuning(Displayable):
-    """All points of a grid, the best first.
+    """All points of a grid, best first.
 
     Attributes:
-        method: the method, with the parameters that stay.
-        dataset: spec of the dataset whose dev queries were asked.
-        metric: what was made as high as can be.
+        method: the method, with its fixed parameters.
+        dataset: spec of the dataset whose dev queries were used.
+        metric: the maximised metric.
         points: the points.
-        value: the metric of the best point, with its 95% interval, and over how many queries.
-        units, effective: their units of independence, and how many independent queries they are worth.
-        default: the best against the default; None of a method that cannot run without a value from the grid.
-        held_out: which train queries stood in for dev; None where the dataset has a dev split.
+        value: the metric of the best point, with its 95% interval and number of queries.
+        units, effective: their units of independence, and their effective number of independent queries.
+        default: the best against the default; None for a method that cannot run without a value from the grid.
+        held_out: the train queries used in place of dev; None if the dataset has a dev split.
     """
 
     method: Spec
@@ -118,7 +118,7 @@ class Tuning(Displayable):
 
     @property
     def notes(self) -> list[str]:
-        """What a reader must know: which queries were asked, and of how many variants the first is the best."""
+        """What a reader must know: which queries were used, and among how many variants the first is the best."""
         asked = [] if self.held_out is None else [f"queries: {self.held_out}"]
         if len(self.points) == 1:
             return asked
@@ -127,7 +127,7 @@ class Tuning(Displayable):
 
     @property
     def findings(self) -> list[str]:
-        """How sure the mean of the best is, and whether the best is shown to be better than the default."""
+        """The interval of the best mean, and whether the best is shown to be better than the default."""
         value = self.value
         size = sample(value.n, self.units, self.effective)
         found = [f"best {self.metric}: {estimate(value.mean, value.low, value.high)}, {size}"]
@@ -144,7 +144,7 @@ class Tuning(Displayable):
 
     @cached_property
     def table(self) -> pandas.DataFrame:
-        """One row a point, the best first: a column for each parameter, and the metric.
+        """One row per point, best first: a column for each parameter, and the metric.
 
         Raises:
             UnavailableError: pandas is not installed.
@@ -153,7 +153,7 @@ class Tuning(Displayable):
         return frame(rows, (*self.points[0].values, self.metric))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as `bench tune --json` prints it."""
+        """The whole tuning, as `bench tune --json` prints it."""
         rows = [{"values": dict(point.values), self.metric: point.score} for point in self.points]
         held, default = (None if part is None else dataclasses.asdict(part) for part in (self.held_out, self.default))
         return {
@@ -198,7 +198,7 @@ def tune_method(
     seed: int = 0,
     **more: Any,
 ) -> Tuning:
-    """What `tune` finds, with what was asked: the dev queries, or a part of train, held out by the seed."""
+    """Run `tune` on the dev queries, or on a part of train held out by the seed."""
     derived, held_out = hold_out_dev(dataset, seed)
     points = tune(build, spec, grid, derived, metric, held_out=held_out, **more)
     rows = derived.rows("dev")
@@ -219,14 +219,14 @@ def _default_point(
     metric: Metric,
     **more: Any,
 ) -> GridPoint | None:
-    """The method with the defaults of the grid's parameters, which runs unless it is a point; None if it cannot."""
+    """The method with the defaults of the grid's parameters, which runs unless it is a point; None if it cannot run."""
     try:
         method = build(spec)
         for point in points:
             if point.method == method.spec:
                 return point
         grid = {name: [value] for name, value in method.full_spec.arguments if name in points[0].values}
-        # In this process: an executor runs once.
+        # In this process: an executor can run only once.
         return tune(build, spec, grid, dataset, metric, **{**more, "executor": None})[0]
     except UsageError:
         return None
@@ -239,11 +239,11 @@ def _compare_with(
     taken: NDArray[np.bool_],
     units: NDArray[np.int64],
 ) -> AgainstDefault:
-    """The first of the points against the default, on the queries that the metric is taken on."""
+    """Compare the first point with the default, on the queries that the metric is taken on."""
     values = np.column_stack([point.queries[taken] for point in (default, *points)])
     (pair,) = compare(values[:, [1]] - values[:, [0]], units=units, span=span.of_differences())
     families = np.array([0, *(1 for _ in points)])
-    # No p is below that of the pair alone, which the range of the metric may have raised.
+    # p is never below that of the pair alone, which the range of the metric may have raised.
     p = max(pair.p, float(best_of_many(values, families, 0, units=units)[1]))
     verdict = pair_verdict(pair.difference, p, enough_units(units))
     return AgainstDefault(str(default.method), default.score, pair.difference, pair.low, pair.high, p, verdict)
@@ -261,27 +261,27 @@ def tune(
     executor: Executor | None = None,
     held_out: HeldOut | None = None,
 ) -> list[GridPoint]:
-    """Try every point of a grid on the dev queries; methods learn from train alone.
+    """Try every point of a grid on the dev queries; methods learn from train only.
 
-    What methods cache by content (embeddings, scores of cross-encoders) is computed once for all points.
+    Content that methods cache (embeddings, scores of cross-encoders) is computed once for all points.
 
     Args:
-        build: makes a method from its spec.
-        spec: the method, with the parameters that stay.
-        grid: parameter -> values to try, in the order in which the first of equals wins.
+        build: builds a method from its spec.
+        spec: the method, with its fixed parameters.
+        grid: parameter -> values to try, in order; among equal points, the first wins.
         dataset: must have a dev split.
-        metric: what is made as high as can be.
-        template: the text of a tool; the dataset's default when None.
-        progress: gets a bar with the points.
-        executor: where points run; one after the other in this process when None.
-        held_out: how the dev split came about, if the dataset as its spec names it has none.
+        metric: the metric to maximise.
+        template: the text of a tool; the dataset's default if None.
+        progress: shows a bar with the points.
+        executor: runs the points; if None, they run one after the other in this process.
+        held_out: how the dev split was made, if the dataset of the spec has none.
 
     Returns:
-        All points, the best first.
+        All points, best first.
 
     Raises:
-        UsageError: no dev split, no past queries for a method that learns from them, an empty or huge grid, a metric
-            on sets, an oracle, a wrong parameter.
+        UsageError: no dev split, no past queries for a method that learns from them, an empty or huge grid, a metric on
+            sets, an oracle, or an invalid parameter.
     """
     rows = dataset.rows("dev")
     if not dataset.gold.counts[rows].any():
@@ -323,7 +323,7 @@ def tune(
 def _points(
     candidates: Sequence[Mapping[str, Value]], methods: Sequence[Method], columns: Sequence[NDArray[np.float64]]
 ) -> list[GridPoint]:
-    """The points of a grid, the best first; the first of equals stays first."""
+    """The points of a grid, best first; equal points keep their order."""
     points = [
         GridPoint(values, float(np.nanmean(column)), method.spec, column)
         for values, method, column in zip(candidates, methods, columns, strict=True)
@@ -340,7 +340,7 @@ def _by_executor(
     progress: Progress,
     held_out: HeldOut | None,
 ) -> list[NDArray[np.float64]]:
-    """(queries,) the metric for each plan, by results in a folder that ends with them."""
+    """(queries,) the metric for each plan, from results in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="bench-tune-") as folder:
         runner = Runner(Path(folder), load=lambda _: dataset, build=build, progress=progress, metrics=[metric])
         columns = []

@@ -11,11 +11,11 @@ from bench.validation.audit import Audit
 
 
 def audit(dataset: DatasetLike, *, against: Sequence[DatasetLike] = (), results: str | Path | None = None) -> Audit:
-    """Report problems of a dataset, and what it can show. The same as `bench data audit`.
+    """Report problems of a dataset, and what it can show. Equivalent to `bench data audit`.
 
     Args:
         dataset: the dataset.
-        against: other datasets, which may share queries and tools with it.
+        against: other datasets that may share queries and tools with it.
         results: a folder of results; BENCH_RESULTS or `results` if None.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The audit of a dataset as a whole: what is found, what scores can be reached, and which queries are dependent."""
+"""The audit of a dataset as a whole: findings, reachable scores and dependent queries. `api` and the command run it."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from bench.validation.units import Dependence, audit_units
 if TYPE_CHECKING:
     import pandas
 
-#: The methods whose answers the audit compares: they need no model and no past queries.
+#: The methods whose answers the audit compares: they need neither a model nor past queries.
 CHEAP = ("bm25", "tfidf")
 
 
 @dataclass(frozen=True, repr=False)
 class Audit(Displayable):
-    """What is wrong with a dataset, and what a reader of its results should know.
+    """The problems of a dataset, and what a reader of its results should know.
 
     Attributes:
         dataset: its spec.
-        unit, unit_reason: its unit of independence, and what its card says of it.
+        unit, unit_reason: its unit of independence, and the reason in its card.
         findings: counts with examples; a `harmful` one above zero is a defect or a leak, others are properties.
-        ceilings: the best means that any ranking reaches; None without queries.
-        dependence: how alike methods answer the queries of a unit, and a proposal; None without queries.
-        scripts: which scripts texts are in, and which methods cannot read them.
-        power: how many groups of queries show a difference.
+        ceilings: the best means that any ranking can reach; None without queries.
+        dependence: correlation of methods' scores within units, and a proposed unit; None without queries.
+        scripts: the scripts of texts, and which methods cannot read them.
+        power: number of groups of queries needed to show a difference.
     """
 
     dataset: str
@@ -57,11 +57,11 @@ class Audit(Displayable):
 
         Args:
             dataset: the dataset.
-            against: others that may share queries and tools with it.
-            results: a folder of results, whose differences on this dataset say how many groups are needed.
+            against: other datasets that may share queries and tools with it.
+            results: a folder of results; their differences on this dataset determine how many groups are needed.
         """
         findings = [*audit(dataset), *(finding for other in against for finding in audit_against(dataset, other))]
-        # A catalogue without queries has nothing that could be dependent, and no gold to miss.
+        # A catalogue without queries has neither dependent queries nor gold.
         best = ceilings(dataset) if dataset.queries else None
         alike = audit_units(dataset, [build_method(method) for method in CHEAP]) if dataset.queries else None
         scripts = audit_scripts(dataset, lexical_methods())
@@ -69,12 +69,12 @@ class Audit(Displayable):
         return Audit(dataset.spec, dataset.unit, reason, tuple(findings), best, alike, scripts, power)
 
     def failed(self, kinds: Sequence[str]) -> list[Finding]:
-        """The findings of some kinds that count something."""
+        """The findings of some kinds with a count above zero."""
         return [finding for finding in self.findings if finding.check in kinds and finding.count]
 
     @cached_property
     def table(self) -> pandas.DataFrame:
-        """One row a finding: `check`, `what`, `count`, `total`, `share`, `examples`, `harmful`.
+        """One row per finding: `check`, `what`, `count`, `total`, `share`, `examples`, `harmful`.
 
         Raises:
             UnavailableError: pandas is not installed.
@@ -83,7 +83,7 @@ class Audit(Displayable):
         return frame([{name: getattr(finding, name) for name in columns} for finding in self.findings], columns)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything that was found, as `bench data audit --json` prints it."""
+        """The whole audit, as `bench data audit --json` prints it."""
         dependence = self.dependence
         return {
             "findings": [{**dataclasses.asdict(finding), "share": finding.share} for finding in self.findings],
@@ -106,7 +106,7 @@ class Audit(Displayable):
         return self.tables()
 
     def tables(self) -> list[Table]:
-        """All of it for a reader: findings, scripts, groups that are needed, ceilings, units."""
+        """The whole audit as tables: findings, scripts, needed groups, ceilings, units."""
         title = f"{self.dataset}  (* and red: defects and leaks; the others are properties)"
         findings = Table(["check", "what", "count", "share", "examples"], right=(2, 3), title=title)
         for finding in self.findings:
@@ -132,17 +132,17 @@ class Audit(Displayable):
         notes = ["recall@5 of two queries of a unit correlates by r; the variance of a mean is deff times that of"]
         notes.append("independent queries")
         if dependence.proposed != self.unit:
-            notes.append(f"The data speak for the unit {dependence.proposed}; the card's reason: {self.unit_reason}")
+            notes.append(f"The data support the unit {dependence.proposed}; the card's reason: {self.unit_reason}")
         named = [heading for method in CHEAP for heading in (f"{method} r", "deff")]
         title = f"unit of independence: {self.unit}, {dependence.card.sizes}"
         return table_of(("rule", "units", "largest", "effective", *named), rows, title, notes)
 
 
 def check_kinds(kinds: Sequence[str], against: bool) -> None:
-    """Refuse kinds of findings that an audit cannot find, so that none passes unseen.
+    """Refuse kinds that this audit cannot find, so that `--fail-on` never passes by mistake.
 
     Args:
-        kinds: of findings.
+        kinds: kinds of findings.
         against: whether the dataset is compared with another.
 
     Raises:
@@ -159,7 +159,7 @@ def check_kinds(kinds: Sequence[str], against: bool) -> None:
 
 
 def power_table(power: Power) -> Table:
-    """How many groups show a difference, for methods that are alike, typical and unlike."""
+    """The number of groups that show a difference, for similar, typical and dissimilar methods."""
     rows = [
         [format_fixed(item.difference, 2), *(f"{count:,}" for count in (*item.groups, item.queries[1]))]
         for item in power.needed
@@ -174,7 +174,7 @@ def power_table(power: Power) -> Table:
 
 
 def ceilings_table(best: Ceilings) -> Table:
-    """The best means that any ranking reaches, and what keeps them below 1."""
+    """The best means that any ranking can reach, and what keeps them below 1."""
     causes = {
         f"{best.more_gold} have more than {CUTOFFS[0]} gold tools": best.more_gold,
         f"{best.same_tool_text} a gold tool whose text ({best.template}) another tool has, too": best.same_tool_text,
@@ -192,7 +192,7 @@ def scripts_table(scripts: Scripts) -> Table:
     """The scripts of tools and queries, and how many judged queries each lexical method cannot read."""
     if scripts.plain:
         return Table((), title="scripts: all texts are in Latin letters")
-    # Methods that read the same words have the same counts.
+    # Methods that read the same words share a column.
     columns: dict[tuple[int, ...], list[str]] = {}
     for method in scripts.rows[0].unread:
         columns.setdefault(tuple(row.unread[method] for row in scripts.rows), []).append(method)

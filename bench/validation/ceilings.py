@@ -1,16 +1,16 @@
-"""Ceilings: the best mean that a ranking can have on a dataset, whatever the method.
+"""Ceilings: the best mean that any method's ranking can have on a dataset. The audit and the site show them.
 
 Three things keep a perfect method below 1:
 
 - `gold`: a query has more gold tools than the cut-off;
-- `tools`: tools have the same text in the template, so a method that reads nothing else cannot tell them apart, and any
-  order of them is as good;
-- `queries`: queries have the same text and other gold, so a method gives them one ranking.
+- `tools`: tools have the same text in the template, so a method that reads only texts cannot distinguish them, and
+  every order of them is equally good;
+- `queries`: queries have the same text but different gold, so a method gives them one ranking.
 
-Each ceiling takes the causes before it into account. Those of recall and ndcg are exact: both are sums over places of a
-weight and the gain of the tool there, the expected gain of a tool is the mean gain over the tools with its text and
-over the queries with the query's text, and the best ranking puts the largest expected gains first. That of pass is a
-bound: no method is above it, and it may be out of reach where queries share a text.
+Each ceiling includes the causes before it. The ceilings of recall and ndcg are exact: both are sums over ranks of a
+weight times the gain of the tool there, the expected gain of a tool is the mean gain over the tools with its text and
+over the queries with the query's text, and the best ranking puts the largest expected gains first. The ceiling of pass
+is a bound: no method exceeds it, but if queries share a text, it may be unreachable.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bench.data.template import Template
 R = TypeVar("R")
 
 CUTOFFS = (5, 10)
-#: Sets of gold among queries of one text whose combinations are tried.
+#: Maximum number of gold sets, among queries of one text, whose combinations are tried.
 _MOST_SETS = 12
 
 
@@ -41,9 +41,9 @@ class Ceiling:
 
     Attributes:
         metric: canonical name.
-        gold: of any ranking.
-        tools: of a method that reads only the tools' texts.
-        queries: of such a method, which gives queries of the same text the same ranking.
+        gold: the best mean of any ranking.
+        tools: the best of a method that reads only the tools' texts.
+        queries: the best of such a method that also gives queries of the same text the same ranking.
     """
 
     metric: str
@@ -54,14 +54,15 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """The ceilings of a dataset, and how many judged queries have each cause.
+    """The ceilings of a dataset, and the number of judged queries with each cause.
 
     Attributes:
         template: the template of the tools' texts.
-        judged: judged queries.
-        more_gold: those with more gold tools than the first of `CUTOFFS`.
-        same_tool_text: those with a gold tool whose text a tool has too that is neither gold nor an alternative.
-        same_query_text: those whose text a query of other gold has too.
+        judged: number of judged queries.
+        more_gold: number with more gold tools than the first of `CUTOFFS`.
+        same_tool_text: number with a gold tool that shares its text with a tool that is neither gold nor an
+        alternative.
+        same_query_text: number that share their text with a query of different gold.
         metrics: recall, ndcg and pass at each of `CUTOFFS`.
     """
 
@@ -78,10 +79,11 @@ def ceilings(dataset: Dataset, template: Template | None = None, selected: NDArr
 
     Args:
         dataset: the data.
-        template: of the tools' texts; None for the dataset's default.
-        selected: (queries,) codes of the queries; None for those of the default split. Those without gold are left out.
+        template: the template of the tools' texts; None for the dataset's default.
+        selected: (queries,) codes of the queries; None for those of the default split. Queries without gold are left
+        out.
 
-    Where gold has alternatives, texts do not lower the ceilings: a tool of another text may do as well.
+    If gold has alternatives, texts do not lower the ceilings: a tool with another text may do as well.
     """
     chosen = template or dataset.card.template
     among = dataset.rows(dataset.card.split) if selected is None else selected
@@ -97,7 +99,7 @@ def ceilings(dataset: Dataset, template: Template | None = None, selected: NDArr
     metrics = [(name, k) for name in ("recall", "ndcg", "pass") for k in CUTOFFS]
     columns: list[list[float]] = []
     for place, codes in enumerate(variants):
-        # Where all texts differ, they lower nothing.
+        # If all texts differ, they do not lower the ceilings.
         same = variants.index(codes)
         columns.append(columns[same] if same < place else _best(metrics, gold, *codes))
     metric_ceilings = [Ceiling(f"{name}@{k}", *bounds) for (name, k), *bounds in zip(metrics, *columns, strict=True)]
@@ -115,7 +117,7 @@ def ceilings(dataset: Dataset, template: Template | None = None, selected: NDArr
 
 
 def _codes(texts: Iterable[str]) -> list[int]:
-    """A number for each text; equal numbers, same text."""
+    """A number for each text; equal numbers mean the same text."""
     known: dict[str, int] = {}
     return [known.setdefault(text, len(known)) for text in texts]
 
@@ -128,13 +130,13 @@ def _groups(codes: Sequence[int], items: Sequence[R]) -> dict[int, list[R]]:
 
 
 def _shares_text(gold: Iterable[int], meeting: Iterable[int], tools: Sequence[int], sizes: NDArray[np.int64]) -> bool:
-    """Whether a gold tool has the text of a tool that is neither gold nor an alternative."""
+    """Whether a gold tool shares its text with a tool that is neither gold nor an alternative."""
     right = _per_text(meeting, tools)
     return any(right[tools[tool]] < sizes[tools[tool]] for tool in gold)
 
 
 def _per_text(gold: Iterable[int], tools: Sequence[int]) -> Counter[int]:
-    """How many gold tools have each text."""
+    """The number of gold tools with each text."""
     return Counter(tools[tool] for tool in gold)
 
 
@@ -144,11 +146,12 @@ def _best(
     tools: Sequence[int],
     queries: Sequence[int],
 ) -> list[float]:
-    """The best mean of each metric (name, cut-off) if tools and queries with equal codes cannot be told apart."""
+    """The best mean of each metric (name, cut-off) if tools and queries with equal codes are indistinguishable."""
     if not gold:
         return [math.nan] * len(metrics)
     sizes: list[int] = np.bincount(tools).tolist()
-    # Most queries share their text with none, and their gold's texts with no tool: those of equal grades are alike.
+    # Most queries share neither their text nor their gold's texts with others: those with equal grades are computed
+    # once.
     alike: defaultdict[Hashable, list[list[Mapping[int, int]]]] = defaultdict(list)
     for code, rows in _groups(queries, gold).items():
         is_plain = len(rows) == 1 and all(sizes[tools[tool]] == 1 for tool in rows[0])
@@ -159,7 +162,7 @@ def _best(
         sums: list[float] = []
         for same in alike.values():
             sums += [best(name, k, same[0], tools, sizes)] * len(same)
-        # Exact before it is rounded, so that the order of the queries is nothing to it.
+        # Exact before rounding, so that the order of the queries does not matter.
         means.append(math.fsum(sums) / len(gold))
     return means
 
@@ -167,7 +170,7 @@ def _best(
 def _best_sum(
     name: str, k: int, rows: Sequence[Mapping[int, int]], tools: Sequence[int], sizes: Sequence[int]
 ) -> float:
-    """The largest sum of recall or ndcg over queries that get one ranking."""
+    """The largest sum of recall or ndcg over queries that get the same ranking."""
     discounts = [1 / math.log2(place + 1) for place in range(1, k + 1)] if name == "ndcg" else [1.0] * k
     gains: defaultdict[int, float] = defaultdict(float)
     for row in rows:
@@ -186,9 +189,9 @@ def _best_sum(
 def _best_pass(
     name: str, k: int, rows: Sequence[Mapping[int, int]], tools: Sequence[int], sizes: Sequence[int]
 ) -> float:
-    """A bound of the sum of pass over queries that get one ranking: sets that do not fit into k do not pass together.
+    """A bound of the sum of pass over queries with the same ranking: sets that do not fit into k cannot all pass.
 
-    A set of gold counts with the chance that it passes if the ranking is made for it alone.
+    A gold set counts with the probability that it passes if the ranking is optimal for it alone.
     """
     sets: defaultdict[frozenset[int], float] = defaultdict(float)
     for row in rows:
@@ -199,10 +202,9 @@ def _best_pass(
 
 
 def _most(sets: Sequence[tuple[Counter[int], float]], k: int) -> float:
-    """The largest sum of the chances of sets that fit into k together, each with how many of it have each text."""
+    """The largest sum of probabilities of sets that fit into k together; each set comes with its tools per text."""
     best = 0.0
-    # What is taken, and the fewest tools without which one of it has no chance: of each text as many as the set with
-    # most of it.
+    # A selection of sets, and the tools that it needs at least: for each text, the maximum over its sets.
     waiting: list[tuple[int, list[float], Counter[int]]] = [(0, [], Counter())]
     while waiting:
         after, taken, needed = waiting.pop()
@@ -210,22 +212,22 @@ def _most(sets: Sequence[tuple[Counter[int], float]], k: int) -> float:
         for place in range(after, len(sets)):
             texts, chance = sets[place]
             joined = needed | texts
-            # More sets need no fewer tools.
+            # More sets never need fewer tools.
             if joined.total() <= k:
                 waiting.append((place + 1, [*taken, chance], joined))
     return best
 
 
 def _chance(k: int, gold: Mapping[int, int], tools: Sequence[int], sizes: Sequence[int]) -> float:
-    """The chance that all gold tools are among k, if of each text as many tools are drawn as is best.
+    """The probability that all gold tools are among k, with the best number of tools for each text.
 
-    Of `size` tools with one text, m are gold; n of them drawn at random hold all m with the chance
-    C(size - m, n - m) / C(size, n).
+    Of `size` tools with one text, m are gold; n of them drawn at random contain all m with probability C(size - m, n -
+    m) / C(size, n).
     """
     best = [1.0] + [0.0] * k
     for code, m in _per_text(gold, tools).items():
         size = sizes[code]
-        # Fewer than m do not hold all of them.
+        # Fewer than m cannot contain all of them.
         drawn = [(n, math.comb(size - m, n - m) / math.comb(size, n)) for n in range(m, min(size, k) + 1)]
         best = [
             max((best[total - n] * chance for n, chance in drawn if n <= total), default=0.0) for total in range(k + 1)

@@ -1,6 +1,6 @@
 """The dataset audit: problems with counts and examples.
 
-Every finding counts something that a reader of a result on this data should know. None of them stops a run.
+Every finding counts something that a reader of a result on this data should know. Findings never stop a run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 _EXAMPLES = 3
 _EXAMPLE_LENGTH = 90
-#: What a finding counts, by its kind; names in braces depend on the data.
+#: Kind of finding -> what it counts; names in braces depend on the data.
 KINDS = {
     "empty-description": "tools without a description",
     "duplicate-description": "tools that share their description with another tool",
@@ -60,27 +60,27 @@ KINDS = {
     "near-past-query": "queries with a near copy in what {other} has to learn from",
     "shared-tool": "tools whose name and description {other} has, too",
 }
-#: Kinds that are found by a comparison with another dataset.
+#: Kinds found by comparison with another dataset.
 OF_ANOTHER = ("shared-query", "near-query", "near-past-query", "shared-tool")
-#: Kinds that are properties, and no defects or leaks.
+#: Kinds that are properties, neither defects nor leaks.
 _PROPERTIES = frozenset(
     "shared-name never-gold no-gold traced-query synthetic-query unseen-tool unseen-parent shared-tool".split()
 )
-#: jsonschema compares the items of a list with each other.
+#: jsonschema compares all pairs of items of a list.
 _LONGEST_LIST = 2000
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of an audit.
+    """One finding of an audit.
 
     Attributes:
-        check: a short name, stable.
+        check: a short, stable name.
         what: what is counted, in words.
-        count: how many.
-        total: of how many; the share is count / total.
+        count: the number found.
+        total: the number examined; the share is count / total.
         examples: a few, shortened.
-        harmful: True when a count above zero is a defect or a leak, rather than a property.
+        harmful: True if a count above zero is a defect or a leak, rather than a property.
     """
 
     check: str
@@ -97,7 +97,7 @@ class Finding:
 
 
 def audit(dataset: Dataset) -> list[Finding]:
-    """Every check, in order: library, schemas, import; queries, gold, what train and dev give away about test."""
+    """All findings, in order: library, schemas, import; queries, gold, what train and dev reveal about test."""
     findings = [*_library(dataset), *_schemas(dataset)]
     if dataset.remarks:
         left = [f"{place}: {remark}" for place, remark in dataset.remarks]
@@ -108,7 +108,7 @@ def audit(dataset: Dataset) -> list[Finding]:
 
 
 def _find(check: str, examples: Sequence[str], total: int, count: int | None = None, **named: str) -> Finding:
-    """A finding; `count` where it is not the number of examples, `named` what its kind leaves open."""
+    """Make a finding; `count` if it is not the number of examples, `named` for the names in braces."""
     shown = [item if len(item) <= _EXAMPLE_LENGTH else item[: _EXAMPLE_LENGTH - 3] + "..." for item in examples]
     what = KINDS[check].format(**named)
     number = len(examples) if count is None else count
@@ -116,17 +116,17 @@ def _find(check: str, examples: Sequence[str], total: int, count: int | None = N
 
 
 def _find_groups(check: str, groups: Iterable[Sequence[Tool | Query]], total: int) -> Finding:
-    """A finding that counts the members of groups of rows that are alike."""
+    """Make a finding that counts the members of groups of equal rows."""
     ids = [[row.tool_id if isinstance(row, Tool) else row.query_id for row in group] for group in groups]
     return _find(check, [" = ".join(group) for group in ids], total, sum(map(len, ids)))
 
 
 def audit_against(dataset: Dataset, other: Dataset) -> list[Finding]:
-    """What the queries that are evaluated by default share with another dataset, and whether the libraries overlap.
+    """Find what the queries of the default split share with another dataset, and whether the libraries overlap.
 
-    Queries that both datasets evaluate make a mean over both count the same evidence twice. Past queries of the other
-    dataset that say nearly the same leak to a model that is trained on it. Near copies, by the rule of
-    `bench.data.nearcopies`, contain the exact ones.
+    If both datasets evaluate a query, a mean over both counts the same evidence twice. Past queries of the other
+    dataset with nearly the same text leak to a model trained on it. Near copies, by the rule of
+    `bench.data.nearcopies`, include exact ones.
     """
     rows, others = dataset.rows(dataset.card.split), other.rows(other.card.split)
     past = np.concatenate([other.rows(split) for split in ("train", "dev") if split != other.card.split])
@@ -174,7 +174,7 @@ def _library(dataset: Dataset) -> list[Finding]:
 
 
 def _confusable(tools: Sequence[Tool]) -> Finding:
-    """Tools whose description has nearly the same words as another's; function words do not count."""
+    """Tools with nearly the same words in their descriptions; function words do not count."""
     telling = (
         [word for word in words(tool.description) if word not in FUNCTION_WORDS] or words(tool.description)
         for tool in tools
@@ -197,7 +197,7 @@ def _longest_list(schema: Any) -> int:
 
 
 def _schemas(dataset: Dataset) -> list[Finding]:
-    """Input schemas that are no JSON Schema, by the version that each names (2020-12 if it names none)."""
+    """Input schemas that are not valid JSON Schema, by the version that each names (2020-12 if it names none)."""
     given = [tool for tool in dataset.tools if tool.input_schema is not None]
     if not given:
         return []
@@ -209,18 +209,18 @@ def _schemas(dataset: Dataset) -> list[Finding]:
 
 
 def _schema_fault(schema: Any) -> str:
-    """What is wrong with a schema, with its place; empty if nothing is."""
+    """The fault of a schema, with its location; empty if it is valid."""
     from jsonschema import Draft202012Validator, validators
     from jsonschema.exceptions import best_match
 
     if not isinstance(schema, dict | bool):
-        return "it is no object"
+        return "it is not an object"
     if _longest_list(schema) > _LONGEST_LIST:
         return f"a list has more than {_LONGEST_LIST} items; the schema was not checked"
     try:
         kind = validators.validator_for(schema, default=Draft202012Validator)
         fault = best_match(kind(kind.META_SCHEMA).iter_errors(schema))
-    except Exception as error:  # of a library that meets what no author of a schema would write
+    except Exception as error:  # an error of the library on unusual schemas
         return f"it cannot be checked ({type(error).__name__})"
     return f"{'/'.join(map(str, fault.absolute_path))}: {fault.message}" if fault is not None else ""
 
@@ -233,7 +233,7 @@ def _queries(dataset: Dataset) -> list[Finding]:
     no_gold = [query.query_id for query in queries if not query.gold]
     dropped = [f"{query}: {tool}" for query, tool in dataset.unknown_gold]
     pairs = len(dataset.gold.tools) + len(dropped)
-    # Queries that people did not write; nothing where they wrote all.
+    # Queries that people did not write; empty if they wrote all.
     logged = [query.query_id for query in queries if query.origin == TRACES]
     written = [query.query_id for query in queries if is_synthetic(query.origin)]
     by = writers(count_origins(queries))
@@ -249,7 +249,7 @@ def _queries(dataset: Dataset) -> list[Finding]:
 
 
 def _alternatives(dataset: Dataset) -> list[Finding]:
-    """Gold that may be incomplete: a tool that reads like a gold tool counts as wrong."""
+    """Gold that may be incomplete: tools that read like a gold tool count as wrong."""
     gold = np.unique(dataset.gold.members().tools)
     known = alternatives(dataset.tools, gold.tolist())
     judged = [query for query in dataset.queries if query.gold]
@@ -279,9 +279,9 @@ def _names(dataset: Dataset) -> list[Finding]:
 
 
 def _overlap(dataset: Dataset) -> list[Finding]:
-    """What past queries give away about the test split; nothing to find without both.
+    """What past queries reveal about the test split; empty unless both exist.
 
-    Methods learn from train and dev, so what is in dev leaks as well.
+    Methods learn from train and dev, so dev leaks too.
     """
     test = dataset.rows("test")
     judged = [row for row in test if dataset.queries[row].gold]
@@ -302,7 +302,7 @@ def _overlap(dataset: Dataset) -> list[Finding]:
 
 
 def _unseen(dataset: Dataset, judged: Sequence[np.int64]) -> list[Finding]:
-    """How much of the test split is new, by the protocol's word: seen is what is gold for a train query."""
+    """How much of the test split is new, as the protocol defines it: a tool is seen if it is gold for a train query."""
     seen = dataset.seen_tools
     tested = np.unique(dataset.gold.take(np.array(judged, dtype=np.int64)).tools)
     unseen = [dataset.tools[tool].tool_id for tool in tested if not seen[tool]]
@@ -320,7 +320,7 @@ def _texts(dataset: Dataset, rows: Iterable[np.int64]) -> list[str]:
 
 
 def _groups(rows: Iterable[R], key: Callable[[R], Hashable]) -> dict[Hashable, list[R]]:
-    """Rows that share their key with another row, by key."""
+    """Key -> the rows with it, for keys of several rows."""
     groups: defaultdict[Hashable, list[R]] = defaultdict(list)
     for row in rows:
         groups[key(row)].append(row)

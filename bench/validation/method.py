@@ -1,7 +1,7 @@
 """Conformance tests: does a method follow the protocol?
 
-Authors of methods run it with `bench check method NAME`, or call `check_method` in their own tests. Each
-check runs the method on small libraries and compares what must agree; nothing is judged about quality.
+Authors of methods run them with `bench check method NAME`, or call `check_method` in their own tests. Each check runs
+the method on small libraries and compares answers that must agree; quality is not judged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class Check:
-    """The outcome of one check; `problem` is empty when it passed."""
+    """The outcome of one check; `problem` is empty if it passed."""
 
     name: str
     problem: str = ""
@@ -42,7 +42,7 @@ class Check:
 
 
 class _Failed(Exception):
-    """A check found something wrong."""
+    """A check found a problem."""
 
 
 class _Skipped(Exception):
@@ -53,8 +53,8 @@ def check_method(build: Callable[[], Method], dataset: Dataset) -> Iterator[Chec
     """Run every check on fresh instances of a method.
 
     Args:
-        build: makes a fresh instance.
-        dataset: a real dataset, for the checks that need natural text; small libraries are made here.
+        build: builds a fresh instance.
+        dataset: a real dataset, for checks that need natural text; the small libraries are built in.
     """
     kit = _Kit(build, dataset)
     for name, check in kit.checks():
@@ -67,7 +67,7 @@ def check_method(build: Callable[[], Method], dataset: Dataset) -> Iterator[Chec
         except Violation as violation:
             yield Check(name, f"it {violation}")
         except MethodError as error:
-            # What the method itself raised is told as of a check that called it.
+            # An exception of the method is reported as the failure of the check that called it.
             raised = error.__cause__
             yield Check(name, str(error) if raised is None else kit.describe(raised))
         except BenchError as error:
@@ -88,7 +88,7 @@ class _Kit:
         self.queries = Queries.of(dataset, self.rows)
 
     def checks(self) -> list[tuple[str, Callable[[], None]]]:
-        """Name and function of each check, in order; the first ones explain failures of the later ones."""
+        """Name and function of each check, in order; failures of early checks explain those of later ones."""
         return [
             ("documented: the class has a docstring and every parameter a description", self.documented),
             ("parts: it declares every method and model that it is built of", self.declared),
@@ -104,17 +104,17 @@ class _Kit:
             ("tiny library: one tool", self.tiny_library),
             ("odd library: empty and repeated texts, no parameters", self.odd_library),
             ("no leak: an instance that processed another dataset first gives the same rankings", self.no_leak),
-            ("inputs: the arrays it is given stay as they are", self.inputs),
+            ("inputs: it does not change the arrays it receives", self.inputs),
             ("sets: recommended sets are valid and do not depend on the batch", self.sets),
-            ("reads: it asks nothing that its results are not named by", self.reads),
+            ("reads: its results name everything that it reads", self.reads),
         ]
 
     def describe(self, error: BaseException) -> str:
-        """What the method raised, and the file and line of its author's code where it did."""
+        """The exception of the method, with the file and line of its author's code."""
         try:
             modules = {type(part).__module__ for part in methods_of(self.build())}
         except (Exception, SystemExit):
-            modules = set()  # it cannot be made, which the checks say
+            modules = set()  # it cannot be built, which the checks report
         return f"it raised {type(error).__name__}: {error}{raised_at(error, modules)}"
 
     # -- helpers ---------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class _Kit:
         return self.fit(method, dataset, library, History.of(dataset, library, dataset.rows("test")))
 
     def fit(self, method: Method, dataset: Dataset, library: Library, history: History) -> Method:
-        """The instance, fitted on a history and indexed on a library."""
+        """An instance, fitted on a history and indexed on a library."""
         try:
             preflight(method, library, history)
         except BenchError as refusal:
@@ -149,7 +149,7 @@ class _Kit:
         return validate(method.rank(queries, depth), len(queries), size, depth)
 
     def agree(self, one: Ranking, two: Ranking, queries: Queries, what: str) -> None:
-        """Raise unless two rankings are the same, but for tools whose scores are nearly equal."""
+        """Raise unless two rankings are the same, except for tools with nearly equal scores."""
         for row, text in enumerate(queries.texts):
             if (at := place_of_difference(one, two, row)) is not None:
                 raise _Failed(f"{what}: the rankings of {text[:60]!r} part at rank {at + 1}")
@@ -217,7 +217,7 @@ class _Kit:
 
     def odd_queries(self) -> None:
         texts = ("", "   \n\t", "?" * 40, "word " * 3000, "帮我订一张去上海的机票", "🙂", "\u202eabc\u0000")
-        # The numbers are those of other queries: only an oracle looks at them, and it has seen no others.
+        # The positions are those of other queries: only an oracle uses them, and it knows no other positions.
         self.rank(self.ready, Queries(texts, np.arange(len(texts)) % len(self.rows)), 10)
 
     def tiny_library(self) -> None:
@@ -280,7 +280,7 @@ class _Kit:
 
 
 def _small_dataset(tools: list[Tool]) -> Dataset:
-    """A small dataset: past queries and a test query, all with the first tool as gold."""
+    """A small dataset of past queries and a test query, all with the first tool as gold."""
     card = Card(id="conformance", title="", summary="", licence="", redistribution=True, template="name_description")
     gold = {tools[0].tool_id: 1}
     queries = [

@@ -1,10 +1,10 @@
-"""How many groups of queries show a difference, before there are results.
+"""How many groups of queries a dataset needs to show a difference. The audit reports it.
 
-A difference of two methods on one query varies more the less alike the methods are, and two queries of a group tell
-less than two groups. Both are taken from kept results on the dataset: from the standard errors of the differences of
-recall@5 between pairs of methods whose means are at most 5 points apart, since pairs further apart need no larger
-dataset. Where there are fewer than three such pairs, the prior is what such pairs have in the median of the datasets of
-our own board. The quartiles over pairs stand for methods that are alike, typical and unlike.
+The difference of two methods on a query varies more if the methods are less similar, and two queries of one group carry
+less information than two groups. Both effects are estimated from stored results on the dataset: from the standard
+errors of the differences of recall@5 between pairs of methods whose means are at most 5 points apart, since pairs
+further apart need no larger dataset. With fewer than three such pairs, the prior is the median over the datasets of our
+own board. The quartiles over pairs stand for similar, typical and dissimilar methods.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from bench.stats.units import robust_mean
 
 METRIC = "recall@5"
 DIFFERENCES = (0.01, 0.02, 0.05)
-#: Means that are further apart than this are told apart by few queries.
+#: Few queries suffice to separate means further apart than this.
 NEAR = 0.05
-#: What a query's difference has on the board, as `benchmarks/power.py` prints it: quartiles of the standard deviation
-#: over pairs of methods, and the correlation of two queries of a group.
+#: The prior from the board, as `benchmarks/power.py` prints it: quartiles of the standard deviation over pairs of
+#: methods, and the correlation of two queries of a group.
 BOARD_DEVIATIONS = (0.245, 0.31, 0.365)
 BOARD_CORRELATION = 0.35
 _FEWEST_PAIRS = 3
@@ -43,12 +43,12 @@ _MOST_RESULTS = 60
 
 @dataclass(frozen=True)
 class Needed:
-    """The groups that show a difference.
+    """The number of groups that show a difference.
 
     Attributes:
-        difference: of two means of recall@5.
-        groups: how many show it with 80% power at the 5% level, for methods that are alike, typical and unlike.
-        queries: how many queries of the dataset's kind have that many groups.
+        difference: between two means of recall@5.
+        groups: number that show it with 80% power at the 5% level, for similar, typical and dissimilar methods.
+        queries: number of queries with that many groups, at the dataset's group sizes.
     """
 
     difference: float
@@ -62,11 +62,11 @@ class Power:
 
     Attributes:
         judged, groups: the judged queries of the default split, and their units of independence; 0 for a library
-            without queries, where each query to come is taken for a group.
-        pairs: pairs of kept results that the prior is from; 0 if it is that of the board.
-        deviations: the prior: the standard deviation of the difference on one group, for methods that are alike,
-            typical and unlike.
-        needed: one for each of `DIFFERENCES`.
+            without queries, for which each future query counts as a group.
+        pairs: number of pairs of stored results behind the prior; 0 if it comes from the board.
+        deviations: the prior: the standard deviation of the difference on one group, for similar, typical and
+            dissimilar methods.
+        needed: one entry for each of `DIFFERENCES`.
         detectable: the smallest difference that the present groups show, for the same; none without queries.
     """
 
@@ -79,7 +79,7 @@ class Power:
 
 
 def audit_power(dataset: Dataset, results: Path | None = None) -> Power:
-    """How many groups show differences of recall@5, by kept results on the dataset or else by those of the board.
+    """The number of groups that show differences of recall@5, from results on the dataset or else from the board.
 
     Args:
         dataset: with or without queries.
@@ -105,16 +105,16 @@ def audit_power(dataset: Dataset, results: Path | None = None) -> Power:
 
 
 def pair_errors(results: Sequence[StoredResult]) -> NDArray[np.float64]:
-    """(pairs,) standard errors of the differences of recall@5 of those pairs of results whose means are near.
+    """(pairs,) standard errors of the differences of recall@5 between results whose means are close.
 
     Args:
-        results: of one question; those without the metric, and pairs that do not differ anywhere, do not count.
+        results: results for one question; those without the metric, and pairs that agree on every query, are left out.
     """
     return np.array([float(robust_mean(values, units)[1][0]) for values, units in near_pairs(results)])
 
 
 def near_pairs(results: Sequence[StoredResult]) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64]]]:
-    """(judged queries, 1) differences and (judged queries,) units of each pair of results whose means are near."""
+    """(judged queries, 1) differences and (judged queries,) units of each pair of results whose means are close."""
     for one, other in itertools.combinations(results, 2):
         differences = one.values(METRIC) - other.values(METRIC)
         judged = ~np.isnan(differences)
@@ -124,7 +124,7 @@ def near_pairs(results: Sequence[StoredResult]) -> Iterator[tuple[NDArray[np.flo
 
 
 def comparable(results: Iterable[StoredResult | ResultError]) -> list[StoredResult]:
-    """The results of methods, one for each question, whose differences are a prior: no oracles, and with the metric."""
+    """The results that the prior uses: one for each question, with the metric, without oracles."""
     return latest(
         [
             item
@@ -139,7 +139,7 @@ def comparable(results: Iterable[StoredResult | ResultError]) -> list[StoredResu
 
 
 def _kept(dataset: Dataset, results: Path) -> list[StoredResult]:
-    """Kept results that answer the question of the dataset's default split; those that cannot be read do not count."""
+    """Stored results for the question of the dataset's default split; unreadable ones are left out."""
     folder, question = results / slug(dataset.spec), (dataset.content_hash, dataset.card.split, dataset.unit)
     stored = []
     for place in folders_of(results):

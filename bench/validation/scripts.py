@@ -1,10 +1,10 @@
-"""Which scripts the tools and queries of a dataset are in, and which methods cannot read them.
+"""The scripts of a dataset's tools and queries, and the methods that cannot read them. The audit reports them.
 
-A text is in the script of most of its words. For a tool that is its description, and its name where it has none: names
-are in Latin letters in most languages. What a lexical method cannot read shows in its scores: a judged query of which
-every gold tool scores 0, as a tool that shares nothing with it, cannot be answered by this method. For the embedded
-encoder there are two facts, how many of its tokens stand for signs that it does not know and which languages its model
-card declares; of other models nothing is known here.
+The script of a text is that of most of its words. For a tool, the text is its description, or its name if it has none:
+names are in Latin letters in most languages. Scores show what a lexical method cannot read: if every gold tool of a
+judged query scores 0, like a tool that shares nothing with it, the method cannot answer the query. For the embedded
+encoder, two facts are known: how many of its tokens stand for unknown characters, and which languages its model card
+declares. Nothing is known about other models.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bench.registry import build_method, method_class, method_names
 from bench.search.scoring import ScoringMethod
 
 LATIN, NO_WORDS = "Latin", "no words"
-#: Scripts whose names are not those with which the names of their characters begin.
+#: Scripts whose name differs from the first word of their characters' Unicode names.
 _NAMES = {
     "CJK": "Han",
     "IDEOGRAPHIC": "Han",
@@ -41,22 +41,23 @@ _NAMES = {
     "TAI": "Tai",
     "NEW": "Tai",
 }
-#: Queries that are scored at once; bounds the memory.
+#: Number of queries scored at once; bounds memory.
 _BLOCK = 256
-#: Texts of a script that are put into tokens.
+#: Maximum number of texts per script that are tokenised.
 _MOST_TEXTS = 1000
 
 
 @dataclass(frozen=True)
 class Script:
-    """The texts of a dataset that are in one script.
+    """The texts of a dataset in one script.
 
     Attributes:
-        name: such as Latin, Han, kana, Hangul or Thai; `no words` for texts without a letter or digit.
-        tools, queries: how many are in it; queries of every split.
-        judged: judged queries of the default split.
-        unread: lexical method -> of how many of these it gives every gold tool the score of one that shares nothing.
-        unknown_tokens: share of the embedded encoder's tokens that are unknown signs, over at most 1,000 tools and
+        name: for example Latin, Han, kana, Hangul or Thai; `no words` for texts without letters or digits.
+        tools, queries: numbers of tools and queries in the script; queries of every split.
+        judged: number of judged queries of the default split.
+        unread: lexical method -> number of these queries for which every gold tool scores like a tool that shares
+        nothing.
+        unknown_tokens: share of unknown characters among the embedded encoder's tokens, over at most 1,000 tools and
             1,000 queries; None if the tokeniser is not installed, or there is no text.
     """
 
@@ -73,8 +74,8 @@ class Scripts:
     """The scripts of a dataset.
 
     Attributes:
-        rows: the script of most texts first.
-        languages: what the embedded encoder's model card declares; none if it is not installed.
+        rows: the scripts, the most frequent first.
+        languages: those that the embedded encoder's model card declares; empty if it is not installed.
     """
 
     rows: tuple[Script, ...]
@@ -87,7 +88,7 @@ class Scripts:
 
 
 def script_of(text: str) -> str:
-    """The script of most words of a text; of equals, the first by name. Digits are in no script."""
+    """The script of most words of a text; if counts are equal, the first by name. Digits belong to no script."""
     tokens = words(text)
     letters = (next(filter(str.isalpha, token), "") for token in tokens)
     names = (script(letter) for letter in letters if letter)
@@ -98,12 +99,12 @@ def script_of(text: str) -> str:
 
 
 def lexical_methods() -> list[Method]:
-    """The methods of bench that score tools without a model and without past queries: by their words."""
+    """The lexical methods of bench: they score tools by words, without a model or past queries."""
     chosen = []
     for name in method_names():
         kind = method_class(name)
         if kind.__module__.startswith("bench.methods.") and issubclass(kind, ScoringMethod):
-            # What lacks a package has a model.
+            # A method whose package is missing has a model.
             with suppress(UnavailableError):
                 method = build_method(name)
                 if not models(method) and not needs_history(method):
@@ -112,11 +113,11 @@ def lexical_methods() -> list[Method]:
 
 
 def audit_scripts(dataset: Dataset, methods: Sequence[Method]) -> Scripts:
-    """Find the scripts, and what cannot be read.
+    """Find the scripts, and the queries that methods cannot read.
 
     Args:
         dataset: with or without queries.
-        methods: fresh lexical ones, which score every tool and learn from no past queries.
+        methods: fresh lexical methods, which score every tool and do not learn from past queries.
     """
     tools = np.array([script_of(tool.description if words(tool.description) else tool.name) for tool in dataset.tools])
     queries = np.array([script_of(query.text) for query in dataset.queries], dtype=np.str_)

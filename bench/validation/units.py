@@ -1,8 +1,8 @@
-"""The audit of dependence: how alike methods answer the queries of a unit, and a proposal for a dataset's unit.
+"""The audit of dependence: correlation of methods' scores within units, and a proposal for a dataset's unit.
 
-The audit ranks the judged queries of the default split with a few cheap methods and measures recall@5. Under each
-relation of `bench.data.units` it gives the number and sizes of the units, the correlation of two queries of a unit, and
-the design effect: how many times the variance of a mean is that of independent queries.
+The audit ranks the judged queries of the default split with a few cheap methods and measures recall@5. For each
+relation of `bench.data.units`, it reports the number and sizes of the units, the correlation of two queries of a unit,
+and the design effect: the ratio of the variance of a mean to that of independent queries.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _LEAST_SHARE = 0.05
 
 @dataclass(frozen=True)
 class Likeness:
-    """How alike one method answers the queries of a unit, by recall@5; None where it is not defined.
+    """The correlation of one method's recall@5 within units; None if it is undefined.
 
     Attributes:
         correlation: intraclass correlation of two queries of a unit.
-        effect: design effect of the mean.
+        effect: the design effect of the mean.
     """
 
     correlation: float | None
@@ -48,9 +48,9 @@ class UnitRule:
     """One rule of independence on a dataset.
 
     Attributes:
-        name: as `unit_name` has it.
-        sizes: of its units.
-        methods: method -> how alike it answers the queries of a unit.
+        name: as in `unit_name`.
+        sizes: the sizes of its units.
+        methods: method -> its correlation within units.
     """
 
     name: str
@@ -60,12 +60,12 @@ class UnitRule:
 
 @dataclass(frozen=True)
 class Dependence:
-    """What the audit finds out about the units of a dataset.
+    """The findings of the audit about the units of a dataset.
 
     Attributes:
         card: the rule of the dataset's card.
-        proposed: the name of the rule that the data speak for.
-        rules: each relation on its own, then the card's rule and the proposed one where they are others.
+        proposed: the name of the rule that the data support.
+        rules: each relation on its own, then the card's rule and the proposed one if they differ from these.
     """
 
     card: UnitRule
@@ -74,16 +74,16 @@ class Dependence:
 
 
 def audit_units(dataset: Dataset, methods: Sequence[Method]) -> Dependence:
-    """Measure dependence under each relation, and propose a rule.
+    """Measure dependence for each relation, and propose a rule.
 
     Relations are tried in the order of `RELATIONS`. The proposal takes one if it puts at least 5% of the queries in a
     unit with another, and if the design effect (the median of the methods) is at least 5% more with it than with the
-    relations taken before. A proposal is no decision: those who made the queries know whether several come from one
-    template or script, and a few near-duplicates between large units can make one unit of all.
+    relations taken before. A proposal is not a decision: the authors of the queries know whether several come from one
+    template or script, and a few near-duplicates between large units can join all of them.
 
     Args:
-        dataset: needs no train split.
-        methods: fresh instances that learn from no past queries.
+        dataset: the dataset; it needs no train split.
+        methods: fresh instances that do not learn from past queries.
 
     Raises:
         MethodError: a method fails.
@@ -91,7 +91,7 @@ def audit_units(dataset: Dataset, methods: Sequence[Method]) -> Dependence:
     rows = dataset.rows(dataset.card.split)
     rows = rows[dataset.gold.counts[rows] > 0]
     names = [str(method.spec) for method in methods]
-    # One query has no variance, and no queries have no recall.
+    # A single query has no variance, and without queries there is no recall.
     values = np.stack([_recall(method, dataset, rows) for method in methods], axis=1) if len(rows) > 1 else None
     proposed = _propose_unit(dataset, values)
     wanted: list[tuple[Relation, ...]] = [(relation,) for relation in RELATIONS]

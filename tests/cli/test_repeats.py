@@ -77,7 +77,7 @@ def test_run_and_show_tell_the_variance_and_what_more_repeats_bring(bench: Bench
 
 def test_a_method_without_chance_is_told_of(bench: Bench) -> None:
     said = bench("run", "-m", "bm25", "-d", "starter", "--repeats", "4", "--limit", "5")
-    assert "bm25: chance has no part in its answers, so it runs once" in said.err
+    assert "bm25: it is deterministic, so it runs once" in said.err
     assert "repeats" not in said.out
 
 

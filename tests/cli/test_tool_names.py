@@ -105,7 +105,7 @@ def test_a_run_in_which_no_name_means_a_tool_is_not_stored(bench: Bench, gateway
     Path("answers.json").write_text(json.dumps(strange))
     for _ in range(2):  # nothing is left of the first
         refused = bench("run", "-m", gateway, "-d", "gateway", code=8)
-        assert "means a tool of gateway: there is no tool 'drive:raed'" in refused.err
+        assert "is a known tool of gateway: there is no tool 'drive:raed'" in refused.err
         assert "'drive:wirte'" in refused.err
     assert not list(Path("results").glob("**/manifest.json"))
     assert not list(Path("results").glob("**/from-*.npz"))
@@ -154,7 +154,7 @@ def test_a_run_file_is_scored_by_the_names_of_a_gateway(bench: Bench, gateway: s
         lines = [line.replace(name, "drive") for line in lines]
     Path("run.txt").write_text("\n".join(lines))
     refused = bench("score", "run.txt", "-d", "gateway", "--results", "other", code=8)
-    assert "no name in run.txt means a tool of gateway: there is no tool 'mcp__drive__read'" in refused.err
+    assert "no name in run.txt is a known tool of gateway: there is no tool 'mcp__drive__read'" in refused.err
     assert refused.err.count("there is no tool") == 3
     assert not Path("other").exists()
 

@@ -97,10 +97,10 @@ def test_the_gate_does_not_judge_the_result_before_a_run_that_failed(bench: Benc
     assert api.gate(f"{spec}@starter", "b.json", "gate.toml").outcome == "not run"
     # Whoever names it by its id means this one, and is told.
     by_id = gate(bench, stored["manifest"]["result_id"], code=0).out
-    assert "WARNING: a run of it was begun at" in by_id
+    assert "WARNING: a run of it started at" in by_id
     gate(bench, f"{spec}@starter#{stored['manifest']['result_id']}", code=0)
     shown = bench("show", f"{spec}@starter")
-    assert "older than the last run: a run of it was begun at" in " ".join(shown.out.split())
+    assert "older than the last run: a run of it started at" in " ".join(shown.out.split())
     assert made in bench("show", f"{spec}@starter", "--json").json["later_run"]
     bench("run", "-q", "-m", "bm25", "-d", "starter")
     compared = bench("compare", f"{spec}@starter", "bm25@starter", "--json").json
@@ -146,7 +146,7 @@ def test_a_service_of_another_version_needs_another_run(bench: Bench, spec: str,
     search.down = True
     run(bench, spec, code=4)
     search.down, search.version = False, "v1"
-    assert "a run of it was begun at" in gate(bench, f"{spec}@starter", code=3).out
+    assert "a run of it started at" in gate(bench, f"{spec}@starter", code=3).out
     # The run that keeps the old result has asked for the version.
     run(bench, spec)
     gate(bench, f"{spec}@starter", code=0)

@@ -201,7 +201,7 @@ def test_a_service_is_asked_from_this_machine_and_asked_again_by_a_worker(
     count = len(service.seen)
     assert count >= 4
     again = bench("run", *grid, "--jobs", 2)
-    assert "run again, because it asks what may have changed" in again.err
+    assert "run again, as its service may have changed" in again.err
     assert len(service.seen) > count
     # By a worker, beside others, and not by this process.
     assert again.json[0]["manifest"]["environment"]["hardware"]["jobs"] == 2

@@ -327,8 +327,8 @@ def test_a_given_cut_is_another_result(run: Run) -> None:
     ("cut", "at", "sentence"),
     [
         ("none", 2.0, "--cut-at says where to cut; give --cut size, threshold or gap with it"),
-        ("size", 0.0, "--cut size needs a whole number of 1 or more for --cut-at; 0 is none"),
-        ("gap", 2.5, "--cut gap needs a whole number of 1 or more for --cut-at; 2.5 is none"),
+        ("size", 0.0, "--cut size needs a whole number of 1 or more for --cut-at; it is 0"),
+        ("gap", 2.5, "--cut gap needs a whole number of 1 or more for --cut-at; it is 2.5"),
     ],
 )
 def test_a_value_must_fit_its_cut(run: Run, cut: CutKind, at: float, sentence: str) -> None:

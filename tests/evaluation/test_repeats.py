@@ -159,7 +159,7 @@ def test_a_method_without_chance_runs_once_and_says_so(run: Run, notes: Any) -> 
     once = run("bm25")
     again = run("bm25", repeats=5, progress=notes)
     assert again.manifest == once.manifest
-    assert notes.lines[0] == "bm25: chance has no part in its answers, so it runs once"
+    assert notes.lines[0] == "bm25: it is deterministic, so it runs once"
 
 
 @pytest.mark.parametrize(

@@ -67,4 +67,4 @@ def test_audit_shows_how_dependent_the_queries_are(bench: Bench) -> None:
     said = bench("data", "audit", "starter").out
     assert "unit of independence: gold+parent, 126 judged queries in 93 units, at most 4 in one" in said
     assert re.search(rf"^ gold\+parent +93 +4 +71\.5 +-?0\.\d\d +{effect:.2f} ", said, re.M)
-    assert "The data speak for the unit parent; the card's reason: Every request was written" in " ".join(said.split())
+    assert "The data support the unit parent; the card's reason: Every request was written" in " ".join(said.split())
