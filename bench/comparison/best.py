@@ -67,7 +67,7 @@ def worse_on(dataset: str, mean: float, rivals: Iterable[tuple[str, float, float
         dataset: its name.
         mean: the mean of the overall best; higher is better.
         rivals: name, mean and corrected p-value of each system that the dataset ranks, including systems missing on
-        other datasets.
+            other datasets.
     """
     better = sorted((p, name) for name, other, p in rivals if other > mean and p < LEVEL)
     return [WorseOn(dataset=dataset, system=name, p=p) for p, name in better]

@@ -84,7 +84,7 @@ class ComparisonQuestion:
         correction: the correction within a family. A family is all pairs of systems for one metric on one dataset; with
             `holm-all`, for all metrics and datasets together.
         margin: the smallest difference that matters: systems count as the same if their difference is shown to be
-        smaller.
+            smaller.
 
     Raises:
         UsageError: the margin is not a number above 0.

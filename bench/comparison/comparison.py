@@ -28,12 +28,12 @@ class Comparison(Displayable, ComparisonRecord):
         Columns: `dataset`, `split`, `metric`, `n`, `units`, `system`, `result_id`; `mean`, `low`, `high` with the 95%
         interval; the ranks that the tests leave open, from `rank_low` to `rank_high`, and `tier`, an old name of
         `rank_low`; `baseline`, and the `difference` to it with its interval, `p` (paired randomisation test, alone),
-        `corrected` (for the family, which `Comparison.family` names), `p_t`, `p_wilcoxon`,
-        `dz`, `wins`, `ties`, `losses`, `detectable`, `needed` and the `verdict` in words, with the 90% interval that
-        decides about a margin, `margin_low` and `margin_high`, if one was given; all NaN for the baseline itself;
-        `lenient`, the mean if tools that read like a gold tool count as found, NaN if the result has none; `variants`
-        of the system that are stored for these test queries, and where there are several, `best_variant`, whether none
-        is better, and `p_variants`, which is corrected for them.
+        `corrected` (for the family, which `Comparison.family` names), `p_t`, `p_wilcoxon`, `dz`, `wins`, `ties`,
+        `losses`, `detectable`, `needed` and the `verdict` in words, with the 90% interval that decides about a margin,
+        `margin_low` and `margin_high`, if one was given; all NaN for the baseline itself; `lenient`, the mean if tools
+        that read like a gold tool count as found, NaN if the result has none; `variants` of the system that are stored
+        for these test queries, and if there are several, `best_variant`, whether none is better, and `p_variants`,
+        which is corrected for them.
 
         Raises:
             UnavailableError: pandas is not installed.

@@ -1,4 +1,4 @@
-"""A comparison as an SVG chart: means with intervals and ranks. `bench plot` and notebooks draw it.
+"""A comparison as an SVG chart: means with intervals and ranks. `bench compare --picture` and notebooks draw it.
 
 Names are untrusted: they are escaped, and characters that XML does not allow are left out.
 """

@@ -202,7 +202,7 @@ class DatasetReport(Record):
         n: judged queries.
         unit: what makes queries dependent, such as `gold+group`, or `none`.
         units, effective: units of independence of the judged queries, and their effective number of independent
-        queries.
+            queries.
         catalogues: those of the systems after the first, if results are compared across catalogues.
         origin: sentences on the source of the queries, if people did not write them.
     """

@@ -1,7 +1,8 @@
 """The one way to ask a method: check it, prepare it, and get its validated answers batch by batch.
 
 All callers of a method go through this module, so that the order of its calls, what counts as an error, the size of a
-batch and the meaning of a failure are the same in a run, a learnt cut, a grid, an audit, an explanation and a script.
+batch and the meaning of a failure are the same in a run, a learnt cut, a grid, an audit, an explanation and the
+sandbox.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def prepare(
     Args:
         method: the instance.
         library: what it searches.
-        history: past queries to learn from; None for none.
+        history: past queries to learn from; None if there are none.
         gold: as in `fit_and_index`.
         checked: whether `check` has seen this instance.
         clock: as in `fit_and_index`.

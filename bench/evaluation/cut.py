@@ -1,7 +1,8 @@
 """Cuts: turn a ranking into a recommended set (PROTOCOL section 2).
 
-size        the first k tools, the same k for every query threshold   the tools whose score is at least t; none if no
-score reaches it (the method abstains) gap         the tools before the largest fall in score among the first k + 1
+size        the first k tools, the same k for every query
+threshold   the tools whose score is at least t; none if no score reaches it (the method abstains)
+gap         the tools before the largest fall in score among the first k + 1
 
 The user gives k or t, or it is learnt: it is then the value with the best mean TRACC on held-out past queries (a query
 without gold counts 1 if the method abstains, else 0). The method is fitted on the train split and the cut learnt on

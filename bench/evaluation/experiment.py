@@ -1,4 +1,4 @@
-"""Experiment files: several methods on several datasets. `bench run --experiment` reads them.
+"""Experiment files: several methods on several datasets. `bench run FILE` reads them.
 
 methods = ["bm25", "dense(similarity=l2)", "tgr(base=dense, graph=manual)"]
 datasets = ["starter", "apibank"]

@@ -1,4 +1,4 @@
-"""Reads and writes run files: TREC and JSON lines. `external` scores them; `bench export` writes them.
+"""Reads and writes run files: TREC and JSON lines. `bench score` reads them; `bench show` and the site write them.
 
 TREC    `query_id Q0 tool_id rank score tag`, separated by white space. The order is by score (rule 1), as trec_eval
         reads it. White space and `%` inside an id are written as in a URL (`%20`).

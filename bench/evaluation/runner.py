@@ -76,7 +76,7 @@ class Prepared:
         code: the hash of the method's code; for a user's method, of the code it has used so far.
         provisional: the id of the result for that code.
         identifier: the id of a stored result of a user's method, if all code that it used is unchanged; else
-        provisional.
+            provisional.
         folder: of the result.
     """
 
@@ -181,7 +181,7 @@ class Runner:
                 begin_run(self.results, item.plan.method, item.plan.dataset, item.settings, command)
 
     def _begin_rest(self, prepared: Iterable[Prepared], plans: Sequence[Plan]) -> None:
-        """Like `_log_start`, when the first of `plans` cannot run and so none does.
+        """Like `_begin`, if the first of `plans` cannot run, so that none runs.
 
         Plans without an older result are left out: their datasets may be unavailable.
         """

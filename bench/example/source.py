@@ -35,7 +35,7 @@ class Source:
 
     Attributes:
         requirement: for example `git+https://HOST/OWNER/REPOSITORY@COMMIT`; pip can install it at least on this
-        machine.
+            machine.
         note: what to do before it works elsewhere; empty if nothing.
     """
 

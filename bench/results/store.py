@@ -1,11 +1,12 @@
 """The store of results: one folder per run, readable by pandas, verified when read. All writers and readers use it.
 
 RESULTS/<dataset>/<method>-<id>/
-    manifest.json       who, what, with which code and data (schema `manifest`) metrics.json        means, intervals,
-    tie bands, counts (schema `metrics`) run.parquet         query_id, rank, tool_id, score per_query.parquet
-    query_id, n_gold, failed, tied_beyond, tied_beyond_gold, recommended, one column a metric repeats.parquet     the
-    same of each repeat, only of a run with several; then run.parquet holds all their rankings notes.parquet
-    repeat, query_id, note: how an answer came about, only for methods that write notes
+    manifest.json       who, what, with which code and data (schema `manifest`)
+    metrics.json        means, intervals, tie bands, counts (schema `metrics`)
+    run.parquet         query_id, rank, tool_id, score
+    per_query.parquet   query_id, n_gold, failed, tied_beyond, tied_beyond_gold, recommended, one column per metric
+    repeats.parquet     the same for each repeat, only for a run with several; run.parquet then holds all their rankings
+    notes.parquet       repeat, query_id, note: how an answer came about, only for methods that write notes
 
 Both tables with all repeats have a column `repeat`, from 1, and contain one repeat after the other. In
 `per_query.parquet` of such a run, a metric is the mean over the repeats, `failed` means that some repeat failed, and

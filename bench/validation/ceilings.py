@@ -61,7 +61,7 @@ class Ceilings:
         judged: number of judged queries.
         more_gold: number with more gold tools than the first of `CUTOFFS`.
         same_tool_text: number with a gold tool that shares its text with a tool that is neither gold nor an
-        alternative.
+            alternative.
         same_query_text: number that share their text with a query of different gold.
         metrics: recall, ndcg and pass at each of `CUTOFFS`.
     """
@@ -81,7 +81,7 @@ def ceilings(dataset: Dataset, template: Template | None = None, selected: NDArr
         dataset: the data.
         template: the template of the tools' texts; None for the dataset's default.
         selected: (queries,) codes of the queries; None for those of the default split. Queries without gold are left
-        out.
+            out.
 
     If gold has alternatives, texts do not lower the ceilings: a tool with another text may do as well.
     """

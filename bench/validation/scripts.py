@@ -56,7 +56,7 @@ class Script:
         tools, queries: numbers of tools and queries in the script; queries of every split.
         judged: number of judged queries of the default split.
         unread: lexical method -> number of these queries for which every gold tool scores like a tool that shares
-        nothing.
+            nothing.
         unknown_tokens: share of unknown characters among the embedded encoder's tokens, over at most 1,000 tools and
             1,000 queries; None if the tokeniser is not installed, or there is no text.
     """
