@@ -11,13 +11,12 @@ from urllib.parse import unquote, unquote_plus
 
 from bench.base.errors import UsageError
 from bench.base.paths import data_folder
-from bench.base.secrets import MASK, SHORTEST, keep, known_secrets, mask, publish_names_in, spellings
+from bench.base.secrets import MASK, QUOTES, SHORTEST, keep, known_secrets, mask, publish_names_in, spellings
 
 #: Addresses of endpoints, which are stored with their replies.
 _STORED = ("BENCH_LLM_URL", "BENCH_EMBEDDING_URL", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
 #: Names of variables as they are usually written; else what stands in place of a name may be the key itself.
 _USUAL_NAME = re.compile(r"[A-Z]+(_[A-Z0-9]+)*")
-_QUOTES = re.compile(r"[\"'\\]")
 
 # Tables and messages name the datasets that the user added.
 publish_names_in(lambda: data_folder() / "datasets")
@@ -67,4 +66,4 @@ def refuse(where: str, *texts: str) -> None:
 def _readings(text: str) -> set[str]:
     """A text as it is, with what a URL quotes, and as a shell reads it."""
     once = unquote(text)
-    return {text, once, unquote(once), unquote_plus(text), _QUOTES.sub("", text)}
+    return {text, once, unquote(once), unquote_plus(text), QUOTES.sub("", text)}

@@ -33,7 +33,7 @@ MASK = "[the key]"
 SHORTEST = 8
 #: Programs that bench starts get its environment, and may say what they find there, whether or not bench reads it.
 ENDINGS = ("KEY", "TOKEN", "SECRET", "PASSWORD")
-_QUOTES = re.compile(r"[\"'\\]")
+QUOTES = re.compile(r"[\"'\\]")
 #: So few signs of a secret tell nothing.
 _HARMLESS = 3
 
@@ -138,7 +138,7 @@ def spellings(secret: str) -> frozenset[str]:
     quoted |= {quote(text, safe="") for text in quoted}
     lower = {re.sub("%..", lambda match: match[0].lower(), text) for text in quoted}
     written = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], html.escape(secret)}
-    written |= {repr(secret)[1:-1], " ".join(secret.split()), secret.replace("/", "\\/"), _QUOTES.sub("", secret)}
+    written |= {repr(secret)[1:-1], " ".join(secret.split()), secret.replace("/", "\\/"), QUOTES.sub("", secret)}
     coded = set()
     for before in range(3):
         # `user:secret`: the first signs hang on what is before the secret, the last on what is after it.

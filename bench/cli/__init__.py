@@ -6,35 +6,27 @@ import importlib
 import re
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
 import bench
 from bench.base.errors import EXIT_CODES
-from bench.base.plugins import faults, verbs
+from bench.base.plugins import Verb, faults, verbs
 from bench.cli.help import Group, answer_old
 
 #: How the module of a verb begins: the verb, and its line of help.
 _FIRST_LINE = re.compile(r'"""`bench (\w+)`: (.+?)(?:""")?$')
 
 
-class _BuiltIn(NamedTuple):
-    """A verb of this folder: its module, and its line in `bench --help`."""
-
-    module: str
-    help: str
-
-
 @cache
-def _built_in() -> dict[str, _BuiltIn]:
+def _built_in() -> dict[str, Verb]:
     """The verbs of this folder by their word, from the first lines of its modules: none is imported."""
     found = {}
     for path in sorted(Path(__file__).parent.glob("*.py")):
         with path.open(encoding="utf-8") as file:
             match = _FIRST_LINE.match(file.readline())
         if match is not None:
-            found[match[1]] = _BuiltIn(f"bench.cli.{path.stem}", match[2][0].upper() + match[2][1:])
+            found[match[1]] = Verb(f"bench.cli.{path.stem}", match[2][0].upper() + match[2][1:])
     return found
 
 
@@ -96,8 +88,7 @@ class _LazyGroup(PluggedGroup):
 
     def _lines(self) -> dict[str, str]:
         """Verb -> its line of help, in the order of the alphabet."""
-        plugged = {name: verb.help for name, verb in verbs().items()}
-        return dict(sorted({**plugged, **{name: verb.help for name, verb in _built_in().items()}}.items()))
+        return {name: verb.help for name, verb in sorted({**verbs(), **_built_in()}.items())}
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Examples"):

@@ -22,7 +22,7 @@ _BECAME = {
     "data write-queries --output": "is now bench data write-queries --out",
     "gate --junit": "is now bench gate --out FILE.xml",
     "gate --markdown": "is now bench gate --out FILE.md",
-    "leaderboard serve": "is now bench leaderboard build --serve",
+    "leaderboard serve": "is now bench leaderboard build --serve [PORT]",
     "metrics": "is now bench list metrics",
     "reproduce --markdown": "is now bench reproduce --format markdown",
     "results list": "is now bench list results",

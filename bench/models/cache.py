@@ -27,7 +27,7 @@ _LOADING = threading.Lock()
 class CachedModel(ABC, Generic[Input]):
     """Turns inputs into rows of numbers, through the cache.
 
-    While latencies are measured (`bench.base.config.uncached_queries`), a loaded model does not use the cache, and
+    While latencies are measured (`bench.base.config.time_without_cache`), a loaded model does not use the cache, and
     nothing is counted.
 
     Attributes:

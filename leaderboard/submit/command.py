@@ -58,10 +58,14 @@ def pack(name: str, out: Path | None, code: Path | None, results: Path, as_json:
     description from the manifest, and no text of a query or tool. With --code it also contains the source files of a
     plug-in method, so that `bench submit check --rerun` can run it again.
     """
+    from bench.leaderboard.submit.numbers import wanted_metrics
+
     result = find_result(results, name)
     method = result.manifest.method
     if code is not None and method.run_file is not None:
         raise UsageError(f"{one_line(result.label)} is a scored run file, which has no code; leave out --code.")
+    # What the check would refuse, such as a metric of a package that is not installed.
+    wanted_metrics(result.metrics)
     files = {} if code is None else source_files(code, parse(method.full_spec))
     data = packed(result, files)
     path = out or Path(archive_name(result.manifest))

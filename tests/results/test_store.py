@@ -159,7 +159,7 @@ def test_a_missing_table_is_refused(run: Run) -> None:
     result = run("bm25")
     (result.folder / "run.parquet").unlink()
     with pytest.raises(
-        ResultError, match=r"run\.parquet is gone: manifest\.json lists it, .*: bench run --method bm25 --dataset tiny"
+        ResultError, match=r"run\.parquet is gone: manifest\.json lists it .*: bench run --method bm25 --dataset tiny"
     ):
         StoredResult.read(result.folder)
 

@@ -14,6 +14,8 @@ import pytest
 from kit.results import seal
 
 from bench.base.paths import results_folder
+from bench.leaderboard.submit import numbers
+from bench.metrics import parse_metric
 from bench.results.store import StoredResult, find_results, result_folder, write_result
 
 Bench = Callable[..., Any]
@@ -46,6 +48,15 @@ def test_an_archive_takes_the_place_of_a_file_only(bench: Bench, packed: Path, k
     before = place.lstat().st_mode
     assert "choose another --out" in bench("submit", "pack", "bm25@starter", "--out", place, code=7).err
     assert place.lstat().st_mode == before
+
+
+def test_a_metric_of_a_package_that_is_not_installed_is_told_before_packing(
+    bench: Bench, packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numbers, "parse_metric", lambda name: parse_metric(name.replace("recall@5", "early@5")))
+    said = bench("submit", "pack", "bm25@starter", "--out", "other.zip", code=6)
+    assert "metrics.json has the metric 'recall@5', which this bench does not know" in said.err
+    assert not Path("other.zip").exists()
 
 
 def test_an_honest_submission_is_accepted(bench: Bench, packed: Path) -> None:
