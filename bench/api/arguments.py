@@ -1,4 +1,4 @@
-"""Checks of arguments that a type checker would have made."""
+"""Checks of arguments that a type checker would make, for the functions of `bench.api`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def check_choice(name: str, value: str | None, kind: Any) -> None:
     """Refuse a value that a `Literal` type forbids.
 
     Raises:
-        UsageError: the argument is none of its choices.
+        UsageError: the argument is not one of the choices.
     """
     *most, last = get_args(kind)
     if value not in get_args(kind):
@@ -21,10 +21,10 @@ def check_choice(name: str, value: str | None, kind: Any) -> None:
 
 
 def whole_number(name: str, value: int, least: int = 1) -> int:
-    """A whole number, those of NumPy among them, as Python's.
+    """Convert a whole number of Python or NumPy to `int`.
 
     Raises:
-        UsageError: it is none, or too small.
+        UsageError: it is not a whole number, or too small.
     """
     try:
         number = operator.index(value)
@@ -36,10 +36,10 @@ def whole_number(name: str, value: int, least: int = 1) -> int:
 
 
 def names(name: str, given: Sequence[str]) -> tuple[str, ...]:
-    """Several names.
+    """Convert a list of names to a tuple.
 
     Raises:
-        UsageError: a string, whose letters are not meant, or something in the list that is no string.
+        UsageError: it is a single string, or the list contains something that is not a string.
     """
     if isinstance(given, str) or not all(isinstance(item, str) for item in given):
         raise UsageError(f"{name} is {given!r}; it must be a list of strings.")

@@ -1,4 +1,4 @@
-"""Datasets and methods: loaded, imported and made by name."""
+"""Load and import datasets, and build methods by name: part of `import bench`."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from bench.interface.parts import is_oracle, needs_history, preflight
 from bench.interface.views import History, Library
 from bench.registry import datasets, methods
 
-#: A method as the API takes it: a spec, a class, an instance, of which the name and the parameters are used, or a
-#: search function (`bench.registry.functions`).
+#: A method in the API: a spec, a class, an instance (only its name and parameters are used), or a search function
+#: (`bench.registry.functions`).
 MethodLike: TypeAlias = str | type[Method] | Method | Callable[..., Any]
-#: A dataset as the API takes it: a spec, or a loaded dataset.
+#: A dataset in the API: a spec or a loaded dataset.
 DatasetLike: TypeAlias = str | Dataset
 
 
 def load_dataset(spec: str) -> Dataset:
     """Load a dataset: tools, queries and relevance judgements.
 
-    Files of the dataset's authors are downloaded once, checked against their sha256 and kept in the cache;
-    `bench.config_context` says whether and from where.
+    Upstream files are downloaded once, checked against their sha256 and stored in the cache. `bench.config_context`
+    sets whether bench downloads them, and from where.
 
     Args:
         spec: id or alias, with options in parentheses: `starter`, `rectools(split=bundle-disjoint)`.
@@ -46,7 +46,7 @@ def load_dataset(spec: str) -> Dataset:
     Raises:
         UsageError: there is no such dataset or option.
         UnavailableError: a file is missing and cannot be downloaded.
-        DataError: a file is corrupt, or not what the dataset's card says.
+        DataError: a file is corrupt, or differs from the dataset's card.
 
     Examples:
         >>> dataset = bench.load_dataset("starter")
@@ -68,25 +68,25 @@ def import_tools(
     unit: str | None = None,
     fields: Mapping[str, str] | None = None,
 ) -> Dataset:
-    """Import your tools as a dataset that `bench.run`, `bench data` and the other functions know by its name.
+    """Import your tools as a dataset that `bench.run`, `bench data` and the other functions find by name.
 
-    The dataset is stored where `bench data import` stores it. Without queries it is a library without queries.
+    The dataset is stored where `bench data import` stores it. Without queries, it has only tools.
 
     Args:
         name: the id of the dataset.
-        tools: paths, of files and folders: a `Path`, or a string or a list of them, each also as `"SERVER=PATH"`. Or
-            the tools themselves: JSON data (the answer of an MCP server, functions of OpenAI, Anthropic or Gemini, an
-            OpenAPI document), or a list of tool objects of LangChain, LlamaIndex, pydantic-ai or the MCP SDK.
+        tools: a file or folder as a `Path`, a string or `"SERVER=PATH"`, or a list of these. Or the tools themselves:
+            JSON data (the reply of an MCP server, functions for OpenAI, Anthropic or Gemini, an OpenAPI document), or
+            a list of tool objects from LangChain, LlamaIndex, pydantic-ai or the MCP SDK.
         queries: a file with `query` and `tools`, or a list of such objects: `{"query": "...", "tools": ["send"]}`.
-        form: `mcp`, `openai`, `anthropic`, `gemini` or `openapi`; None to recognise the form of each source.
-        drop_duplicates: of different tools with the same id, keep the first.
-        drop_unknown_gold: leave out what queries need of tools that no source has, instead of an error.
+        form: `mcp`, `openai`, `anthropic`, `gemini` or `openapi`; None to detect the form of each source.
+        drop_duplicates: if different tools have the same id, keep the first.
+        drop_unknown_gold: drop gold that names tools outside the sources, instead of raising an error.
         replace: replace a dataset that was added under the same name.
         unit: what makes queries dependent, as for `bench data add`; the same gold set if None.
-        fields: what the queries call a field, as `--field` of `bench data import` has it: `{"text": "prompt"}`.
+        fields: names of fields in the queries, as in `--field` of `bench data import`: `{"text": "prompt"}`.
 
     Raises:
-        UsageError: the name is taken, a source cannot be read, or an object is no tool.
+        UsageError: the name is taken, a source cannot be read, or an object is not a tool.
         DataError: a source or the queries are malformed, or two tools have the same id.
         UnavailableError: a file is YAML and PyYAML is not installed.
 
@@ -117,19 +117,19 @@ def import_tools(
 
 
 def build_method(method: MethodLike, /, **parameters: object) -> Method:
-    """A method by its spec, checked; a class does the same when it is called: `BM25(k1=1.5)`.
+    """Build a method from a spec and check it. Calling a class does the same: `BM25(k1=1.5)`.
 
-    `bench.run` takes the name and the parameters of the method and makes a fresh one for each run.
+    `bench.run` uses the name and parameters of the method and builds a fresh one for each run.
 
     Args:
         method: a spec such as `"bm25"`, `"dense(similarity=dot)"` or `"package.module:Class"`; a `Method` class; or an
-            instance, whose parameters are then changed.
+            instance, to build one with changed parameters.
         parameters: values of the method's parameters. A parameter that is itself a method takes a spec or an instance.
 
     Raises:
-        UsageError: there is no such method or parameter, a value has the wrong type, or the class cannot be found again
-            by its name, because it is defined in a notebook or inside a function.
-        MethodError: the method cannot be imported or made.
+        UsageError: there is no such method or parameter, a value has the wrong type, or the class cannot be imported
+            by name, because it is defined in a notebook or inside a function.
+        MethodError: the method cannot be imported or built.
 
     Examples:
         >>> bench.build_method("bm25", k1=1.5)
@@ -140,7 +140,7 @@ def build_method(method: MethodLike, /, **parameters: object) -> Method:
 
 
 def fit_method(method: Method, data: str | Dataset) -> Method:
-    """Let a method learn from the past queries of a dataset as a run does, and index its library: `BM25().fit(data)`.
+    """Fit a method to the past queries of a dataset as a run does, and index its library: `BM25().fit(data)`.
 
     Raises:
         UsageError: it is an oracle, or needs past queries and the dataset has none.
@@ -179,16 +179,16 @@ def dataset_spec(dataset: DatasetLike) -> Spec:
 
 
 def ensure_loaded(dataset: DatasetLike) -> Dataset:
-    """The dataset itself, loaded if it is not yet."""
+    """Return the dataset, loading it if it is a spec."""
     return dataset if isinstance(dataset, Dataset) else load_dataset(str(dataset_spec(dataset)))
 
 
 def _spec(method: MethodLike) -> Spec:
-    """The spec of a method as it was given; its parameters are not checked yet."""
+    """The spec of a method, with unchecked parameters."""
     if isinstance(method, str):
         return parse(method)
     if isinstance(method, Method):
-        # The name that the registry gave it; what the class calls itself may be the name of another method.
+        # The name from the registry: the name in the class may belong to another method.
         return Spec.of(vars(method).get("name") or _class_name(type(method)), dict(method.spec.arguments))
     if isinstance(method, type) and issubclass(method, Method):
         return Spec.of(_class_name(method))
@@ -203,10 +203,10 @@ def _spec(method: MethodLike) -> Spec:
 
 
 def _class_name(kind: type[Method]) -> str:
-    """The name by which a class is found again, in this process and any other: a method's own, or `module:Class`.
+    """The name from which any process can import the class: a method's registered name, or `module:Class`.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no such name.
     """
     module = kind.__module__
     name = module.removeprefix("bench.methods.").removesuffix(".method").replace("_", "-")
@@ -219,7 +219,7 @@ def _place(value: type[Method] | Callable[..., Any]) -> str:
     """`module:NAME` of a class or a function.
 
     Raises:
-        UsageError: it is not found again by it.
+        UsageError: it cannot be imported by this name.
     """
     module, name = value.__module__, value.__qualname__
     if module == "__main__":
@@ -234,20 +234,20 @@ def _place(value: type[Method] | Callable[..., Any]) -> str:
 
 
 def _script(name: str) -> str:
-    """The name by which the program that runs is imported: that of its file.
+    """The module name of the running program, from its file.
 
     Raises:
-        UsageError: it has none: it is a notebook, or a file of another name than a module's.
+        UsageError: it is a notebook, or a file whose name is not a module name.
     """
     program = sys.modules["__main__"]
     file = Path(getattr(program, "__file__", None) or "")
     if file.suffix != ".py" or not file.stem.isidentifier() or file.stem == "__main__":
         place = f"{file}, which is run and not imported" if file.suffix == ".py" else "a notebook"
         raise UsageError(
-            f"the method {name} is defined in {place}, where nobody can find it again from a stored result; move it "
+            f"the method {name} is defined in {place}, from which a stored result cannot import it; move it "
             f"to a module of its own, such as {name.lower()}.py, and import it."
         )
-    # Under its name too, so that the registry finds this class and does not run the program a second time.
+    # Register the module name, so that the registry finds this class without running the program a second time.
     sys.modules.setdefault(file.stem, program)
     return file.stem
 

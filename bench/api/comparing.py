@@ -1,4 +1,4 @@
-"""Comparing results: is one better than another, by how much, and how surely."""
+"""Compare and plot results: part of `import bench`."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ def compare(
     Args:
         baseline: a result, or the name of a stored one: its folder, its id, `METHOD@DATASET`, or a run file followed by
             `@DATASET`.
-        *others: what is compared with it, given in the same way. Give the same methods on several datasets to compare
-            them over all of them as well.
-        metrics: metrics that are compared; six usual ones if none is named.
-        slices: names of slices of the dataset by which the first metric is split.
-        moved: how many of the queries that moved most are listed, each way.
+        *others: the results to compare with it, in the same form. Give the same methods on several datasets to compare
+            them over all of these as well.
+        metrics: metrics to compare; six default ones if empty.
+        slices: names of slices of the dataset by which to split the first metric.
+        moved: number of queries with the largest change to list, in each direction.
         correction: of the p-values of all pairs of systems, for each metric on each dataset: `holm` (familywise error
             rate) or `benjamini-hochberg` (false discovery rate); `holm-all` for all metrics and datasets together.
-        margin: the smallest difference that matters, such as 0.01. Each difference then also says whether the two are
-            shown to be the same within it, by two one-sided tests. None tests differences alone: one that is not
-            significant is not decided.
+        margin: the smallest difference that matters, such as 0.01. Two one-sided tests then also show whether two
+            systems are equivalent within it. None tests only for differences: one that is not significant stays
+            undecided.
         across: `catalogues` compares results on the same queries whose tools were edited, added or removed;
-            `comparison.datasets[0].catalogues` says how.
-        results: the folder in which names are looked up; `$BENCH_RESULTS` or `results` if None.
+            `comparison.datasets[0].catalogues` describes the changes.
+        results: the results folder in which to look up names; `$BENCH_RESULTS` or `results` if None.
 
     Returns:
         Differences with 95% intervals and paired randomisation tests, both by the dataset's units of independence, and
-        the ranks that the corrected tests of all pairs leave open.
+        the ranks that are possible after the corrected tests of all pairs.
 
     Raises:
-        ResultError: two results are not on the same queries, data or protocol, or one is damaged.
+        ResultError: two results differ in queries, data or protocol, or one is damaged.
         UsageError: fewer than two results, the same result twice, an unknown metric or slice, or a margin that is not
             above 0.
 
@@ -84,10 +84,10 @@ def plot(
     The same as `bench compare --picture`. A notebook shows the figure; `save` writes it as SVG, PNG or PDF.
 
     Args:
-        comparison: what `bench.compare` gave, of which the first metric is drawn; or a result or its name.
-        *others: what such a result is compared with.
-        metric: the metric that is drawn, if results are given.
-        results: the folder in which names are looked up; `$BENCH_RESULTS` or `results` if None.
+        comparison: the return value of `bench.compare`, whose first metric is drawn; or a result or its name.
+        *others: the results to compare with that result.
+        metric: the metric to draw, if results are given.
+        results: the results folder in which to look up names; `$BENCH_RESULTS` or `results` if None.
 
     Raises:
         ResultError, UsageError: as `bench.compare`.
@@ -101,6 +101,6 @@ def plot(
     """
     if isinstance(comparison, Comparison):
         if others:
-            raise UsageError("give bench.plot a comparison, or results; not both.")
+            raise UsageError("pass bench.plot either a comparison or results, not both.")
         return Figure.of(comparison)
     return Figure.of(compare(comparison, *others, metrics=[metric], moved=0, results=results))

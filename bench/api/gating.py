@@ -1,4 +1,4 @@
-"""Gating: baselines, and whether a result or a search function has become worse than one."""
+"""Store baselines, and test results and search functions for regressions: part of `import bench`."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class GateResult(Displayable):
-    """What `bench.gate` found: an outcome, and a verdict for each rule of the policy."""
+    """The return value of `bench.gate`: an outcome, and a verdict for each rule of the policy."""
 
     def __init__(self, report: GateReport) -> None:
-        #: Everything that was found, as a pydantic model; `report.model_dump_json()` is the JSON of `bench gate`.
+        #: The full report as a pydantic model; `report.model_dump_json()` is the JSON of `bench gate`.
         self.report = report
 
     @property
@@ -41,12 +41,12 @@ class GateResult(Displayable):
 
     @property
     def passed(self) -> bool:
-        """Whether every rule is shown to be kept. An inconclusive gate has not passed."""
+        """Whether every rule passes. An inconclusive gate does not pass."""
         return self.report.outcome == "pass"
 
     @cached_property
     def rules(self) -> pandas.DataFrame:
-        """One row a rule: `name`, `kind`, `verdict`, `threshold`, means, one-sided bounds and counts.
+        """One row per rule: `name`, `kind`, `verdict`, `threshold`, means, one-sided bounds and counts.
 
         Raises:
             UnavailableError: pandas is not installed.
@@ -54,7 +54,7 @@ class GateResult(Displayable):
         return frame([rule.model_dump() for rule in self.report.rules], list(RuleReport.model_fields))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything that was found, as `bench gate --json` prints it."""
+        """The full report, as `bench gate --json` prints it."""
         return self.report.model_dump(mode="json")
 
     def _line(self) -> str:
@@ -88,16 +88,17 @@ def gate(
 
     Args:
         candidate: a result, the name of a stored one (folder, id, `METHOD@DATASET`, run file), or your search function,
-            which takes the text of a query and returns tool ids, best first. It is asked every query of the baseline.
-        baseline: a file that `bench bless` wrote.
-        policy: a TOML file that says what must be kept.
-        name: what a search function is called in the report.
-        results: the folder in which a name is looked up; `$BENCH_RESULTS` or `results` if None.
+            which takes the text of a query and returns tool ids, best first. It is called for every query of the
+            baseline.
+        baseline: a file written by `bench bless`.
+        policy: a TOML file with the rules.
+        name: name of a search function in the report.
+        results: the results folder in which to look up a name; `$BENCH_RESULTS` or `results` if None.
 
     Raises:
         UsageError: the policy or the candidate's name is wrong.
         ResultError: the baseline or the candidate cannot be read.
-        MethodError: the search function answers with something that is no list of known tool ids.
+        MethodError: the search function returns something other than a list of known tool ids.
 
     Examples:
         In a test of your own project:
@@ -125,19 +126,19 @@ def bless(
 ) -> Blessed:
     """Store a result as a baseline for `bench.gate`: one small file to commit. The same as `bench bless`.
 
-    A baseline contains ids and numbers, and no text. One that has the same evidence already stays as it is.
+    A baseline contains ids and numbers, and no text. A baseline with the same evidence stays unchanged.
 
     Args:
         result: a result, or the name of a stored one.
-        out: a file with the ending `.json`, or a folder for `DATASET-METHOD.json`.
-        reason: why the baseline changes; needed to replace one, and stored.
-        by: who approves it; the name that git knows you by, or the login, if empty.
-        metrics: metrics in addition to the usual ones.
-        results: the folder in which a name is looked up; `$BENCH_RESULTS` or `results` if None.
+        out: a `.json` file, or a folder for `DATASET-METHOD.json`.
+        reason: why the baseline changes; required to replace one, and stored.
+        by: who approves it; git's `user.name`, or the login, if empty.
+        metrics: metrics in addition to the default ones.
+        results: the results folder in which to look up a name; `$BENCH_RESULTS` or `results` if None.
 
     Raises:
         UsageError: a baseline would be replaced without a reason, or the result lacks a metric.
-        ResultError: the result cannot be read, or `out` is a file of something else.
+        ResultError: the result cannot be read, or `out` is a file that is not a baseline.
         StorageError: the file cannot be written.
 
     Examples:

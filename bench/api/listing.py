@@ -1,6 +1,6 @@
-"""What there is, as DataFrames: `bench.methods()`, `bench.datasets()`, `bench.metrics()`.
+"""Available methods, datasets and metrics as DataFrames: `bench.methods()`, `bench.datasets()`, `bench.metrics()`.
 
-`bench.methods`, `bench.datasets` and `bench.metrics` are packages as well; calling one calls the function of its name
+`bench.methods`, `bench.datasets` and `bench.metrics` are also packages; calling one calls the function of the same name
 here (`bench/__init__.py`).
 """
 
@@ -22,7 +22,7 @@ _SIZES = ("tools", "train", "dev", "test")
 
 
 def methods() -> pandas.DataFrame:
-    """One row a method, built-in or of an installed plug-in, indexed by name.
+    """One row per method, built-in or from an installed plug-in, indexed by name.
 
     Columns: `kind` (`ranks`, `scores`, `embeds`, `recommends sets`, `floor` or `oracle`); `needs`, past queries or a
     language model; `parameters` with their defaults; `summary`.
@@ -44,11 +44,11 @@ def methods() -> pandas.DataFrame:
 
 
 def datasets() -> pandas.DataFrame:
-    """One row a dataset, built-in, of an installed plug-in, or added by you, indexed by id.
+    """One row per dataset, built-in, from an installed plug-in, or added by you, indexed by id.
 
     Columns: `title`; `tools`; `train`, `dev` and `test`, the queries of each split; `licence`; `redistribution`,
-    whether the licence allows to pass it on; `template`, the text of a tool by default; `needs`, what you have to bring
-    if it cannot be downloaded. Sizes that a card does not state are missing.
+    whether the licence allows redistribution; `template`, the default text of a tool; `needs`, the files that you have
+    to provide if it cannot be downloaded. Sizes that a card does not state are missing.
 
     Raises:
         UnavailableError: pandas is not installed.
@@ -62,14 +62,14 @@ def datasets() -> pandas.DataFrame:
         counts = row["counts"] or dict.fromkeys(_SIZES)
         rows.append({**row, "name": row["id"], "needs": row["obtain"], **{name: counts[name] for name in _SIZES}})
     columns = ("name", "title", *_SIZES, "licence", "redistribution", "template", "needs")
-    # Whole numbers also where one is missing.
+    # A nullable type keeps whole numbers if some are missing.
     return _index_by_name(rows, columns).astype(dict.fromkeys(_SIZES, "Int64"))
 
 
 def metrics() -> pandas.DataFrame:
-    """One row a measure, built-in or of an installed plug-in, indexed by name, in the order of the reference.
+    """One row per measure, built-in or from an installed plug-in, indexed by name, in the order of the reference.
 
-    Columns: `written`, the forms that it has, such as `ndcg@k`; `kind` (`ranking`, `set`, `abstention`, `forbidden`,
+    Columns: `written`, its forms, such as `ndcg@k`; `kind` (`ranking`, `set`, `abstention`, `forbidden`,
     `destructive` or `confidence`); `parameters` with their defaults; `higher_is_better`; `reproduction_only`;
     `definition`.
 

@@ -1,4 +1,4 @@
-"""Results as a notebook shows them: metrics and per-query values as DataFrames."""
+"""Stored results with metrics and per-query values as DataFrames: part of `import bench`."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _PARTS = ("within", "between", "error", "share")
 class Result(Displayable):
     """A stored result of one method on one dataset.
 
-    `bench.run`, `bench.score` and `bench.load_result` give one. What it shows is read from its files, which are
-    checked against their sha256.
+    `bench.run`, `bench.score` and `bench.load_result` return one. Its values are read from its files, which are checked
+    against their sha256.
 
     Examples:
         >>> result = bench.run("bm25", "starter")
@@ -42,12 +42,12 @@ class Result(Displayable):
     """
 
     def __init__(self, stored: StoredResult) -> None:
-        #: The result as the harness reads it: `manifest`, `metrics` and Arrow tables.
+        #: The underlying record: `manifest`, `metrics` and Arrow tables.
         self.stored = stored
 
     @property
     def id(self) -> str:
-        """Twelve hexadecimal digits; `bench show ID` finds the result by them."""
+        """Twelve hexadecimal digits, which `bench show ID` accepts."""
         return self.stored.manifest.result_id
 
     @property
@@ -62,12 +62,12 @@ class Result(Displayable):
 
     @property
     def folder(self) -> Path:
-        """Where the result is stored."""
+        """The folder of the result."""
         return self.stored.folder
 
     @property
     def n(self) -> int:
-        """Number of judged queries: those that have gold tools."""
+        """Number of judged queries: queries with gold tools."""
         return self.stored.metrics.n
 
     @property
@@ -82,11 +82,11 @@ class Result(Displayable):
 
     @property
     def warnings(self) -> list[str]:
-        """What a reader must know before comparing the result, in sentences."""
+        """Sentences to know before comparing the result."""
         return self.stored.manifest.notes
 
     def mean(self, metric: str) -> float:
-        """Mean of one metric over the queries it is taken on.
+        """Mean of one metric over the queries on which it is defined.
 
         Raises:
             UsageError: the result does not have the metric.
@@ -101,12 +101,12 @@ class Result(Displayable):
 
     @cached_property
     def metrics(self) -> pandas.DataFrame:
-        """One row a metric, indexed by its name.
+        """One row per metric, indexed by its name.
 
-        Columns: `mean`; `low` and `high`, the 95% bootstrap interval over groups of dependent queries; `n`, the queries
-        it is taken on; `tie_low`, `tie_expected` and `tie_high`, the mean if ties were broken against the method, at
-        random and for it; `tie_draws`, the drawn orders that `tie_expected` is the mean of, 0 where it is exact. A
-        value that does not exist is NaN.
+        Columns: `mean`; `low` and `high`, the 95% bootstrap interval over groups of dependent queries; `n`, the number
+        of queries on which it is defined; `tie_low`, `tie_expected` and `tie_high`, the mean with ties broken against
+        the method, at random and for it; `tie_draws`, the number of random orders averaged in `tie_expected`, 0 if it
+        is exact. Missing values are NaN.
 
         Raises:
             UnavailableError: pandas is not installed.
@@ -117,11 +117,11 @@ class Result(Displayable):
 
     @cached_property
     def variation(self) -> pandas.DataFrame:
-        """How each metric varies over the repeats of a run, indexed by its name; empty of a run without repeats.
+        """How each metric varies over the repeats of a run, indexed by its name; empty for a run without repeats.
 
-        Columns: `within`, the variance of a query from repeat to repeat; `between`, that of the queries; `error`, the
+        Columns: `within`, the variance of a query over repeats; `between`, the variance between queries; `error`, the
         standard error of the mean; `share`, the part of the squared error that is due to chance; and the means of the
-        repeats, `repeat 1`, `repeat 2`, ... A value that does not exist is NaN.
+        repeats, `repeat 1`, `repeat 2`, ... Missing values are NaN.
 
         Raises:
             UnavailableError: pandas is not installed.
@@ -138,12 +138,12 @@ class Result(Displayable):
 
     @cached_property
     def per_query(self) -> pandas.DataFrame:
-        """One row an evaluated query, in the order of their ids.
+        """One row per evaluated query, in the order of their ids.
 
         Columns: `query_id`, `n_gold`, `failed`, `tied_beyond` and `tied_beyond_gold` (tools that tie with the last
-        ranked one and did not fit), `recommended` (the tool set, or None), and one column for each metric, NaN where
-        the metric is not taken on the query. Of a run with repeats, a metric is the mean over them, and the other
-        columns are those of the first; `failed` is true if the query failed in any.
+        ranked one but exceed the depth), `recommended` (the tool set, or None), and one column per metric, NaN if the
+        metric is not defined for the query. For a run with repeats, metrics are means over the repeats, `failed` is
+        true if the query failed in any repeat, and the other columns come from the first repeat.
 
         Raises:
             UnavailableError: pandas is not installed.
@@ -157,7 +157,7 @@ class Result(Displayable):
     def ranking(self) -> pandas.DataFrame:
         """The ranked tools: `query_id`, `rank` (from 1), `tool_id`, `score` (NaN if the method gives none).
 
-        Of a run with repeats, the column `repeat` (from 1) tells their rankings apart.
+        For a run with repeats, the column `repeat` counts them from 1.
 
         Raises:
             UnavailableError: pandas is not installed.
@@ -168,14 +168,14 @@ class Result(Displayable):
         return table
 
     def tools(self, k: int = 5, *, repeat: int = 1) -> Any:
-        """What the ranking did with each tool: found when wanted, shown when not wanted, behind which others.
+        """Report per tool: how often it is found when wanted, shown when not wanted, and ranked behind which others.
 
-        The same as `bench tools`: a `bench.ToolsReport`. The method is built again to say why the worst tools lose to
-        others.
+        The same as `bench tools`: a `bench.ToolsReport`. The method is built again to explain why the worst tools rank
+        behind others.
 
         Args:
-            k: how many tools of each ranking count as shown.
-            repeat: which repeat of a result with several is counted.
+            k: number of tools at the top of each ranking that count as shown.
+            repeat: the repeat to use, if the result has several.
 
         Raises:
             ResultError: the dataset has changed since, or the ranking is missing or damaged.
@@ -211,13 +211,13 @@ class Result(Displayable):
             if name in values
         ]
         title = f"{self.stored.label} ({data.split}): {judged_sample(data)}, {self.n_failed} failed"
-        told = [repeats_line(self.stored.metrics), chance_sentence(self.stored.metrics, rows[0][0] if rows else "")]
-        notes = [*filter(None, told), *(f"note: {warning}" for warning in self.warnings)]
+        varied = [repeats_line(self.stored.metrics), chance_sentence(self.stored.metrics, rows[0][0] if rows else "")]
+        notes = [*filter(None, varied), *(f"note: {warning}" for warning in self.warnings)]
         return [table_of(("metric", "mean", "95% interval"), rows, title, [*notes, f"stored in {self.folder}"])]
 
 
 class Results(Displayable, Sequence[Result]):
-    """What `bench.run` gives for a list of methods or of datasets: a sequence of `Result`.
+    """The return value of `bench.run` for a list of methods or datasets: a sequence of `Result`.
 
     Examples:
         >>> results = bench.run(["bm25", "random"], "starter")
@@ -229,7 +229,7 @@ class Results(Displayable, Sequence[Result]):
 
     def __init__(self, results: Sequence[Result], errors: Mapping[tuple[str, str], BenchError] | None = None) -> None:
         self._results = tuple(results)
-        #: (dataset, method) -> what ended the run, for the runs that failed.
+        #: (dataset, method) -> the error, for runs that failed.
         self.errors = dict(errors or {})
 
     @overload
@@ -247,7 +247,7 @@ class Results(Displayable, Sequence[Result]):
 
     @cached_property
     def metrics(self) -> pandas.DataFrame:
-        """One row a dataset, method and metric: `dataset`, `method`, `metric`, and the columns of `Result.metrics`.
+        """One row per dataset, method and metric: `dataset`, `method`, `metric`, and the columns of `Result.metrics`.
 
         Raises:
             UnavailableError: pandas is not installed.
@@ -261,7 +261,7 @@ class Results(Displayable, Sequence[Result]):
 
     @cached_property
     def means(self) -> pandas.DataFrame:
-        """One row a result, indexed by dataset and method, and one column a metric: its mean, NaN if there is none.
+        """One row per result, indexed by dataset and method, and one column per metric with its mean; NaN if missing.
 
         Raises:
             UnavailableError: pandas is not installed.
@@ -294,16 +294,16 @@ class Results(Displayable, Sequence[Result]):
 
 
 def load_result(name: str | Path, *, results: str | Path | None = None) -> Result:
-    """A stored result.
+    """Load a stored result.
 
     Args:
-        name: its folder, its id or the beginning of it, or `METHOD@DATASET`, which is what `bench run`
-            would store today (`METHOD@DATASET#ID` names one of older code).
-        results: the folder of results; `$BENCH_RESULTS` or `results` in the working folder if None.
+        name: its folder, its id or a prefix of it, or `METHOD@DATASET`, the result that `bench run` would store today
+            (`METHOD@DATASET#ID` names one of older code).
+        results: the results folder; `$BENCH_RESULTS` or `results` in the working folder if None.
 
     Raises:
-        UsageError: nothing has that name, or several have.
-        ResultError: it is damaged.
+        UsageError: no result has this name, or several have it.
+        ResultError: the result is damaged.
 
     Examples:
         >>> made = bench.run("bm25", "starter")
@@ -316,7 +316,7 @@ def load_result(name: str | Path, *, results: str | Path | None = None) -> Resul
 def open_stored_result(
     result: Result | str | Path, results: str | Path | None = None, dataset: str | None = None
 ) -> StoredResult:
-    """The stored result that an argument names; `dataset` is what a run file without `@DATASET` ran on."""
+    """The stored result that an argument names; `dataset` is the dataset of a run file without `@DATASET`."""
     if isinstance(result, Result):
         return result.stored
     if isinstance(result, str | Path):

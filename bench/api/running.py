@@ -1,4 +1,4 @@
-"""Running methods on datasets."""
+"""Run methods on datasets and store the results: part of `import bench`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bench.registry import methods as registered
 from bench.results.settings import Keywords, check_settings
 
 
-# A text is a sequence of texts, too: the first that fits is meant.
+# A string is also a sequence of strings: the first overload that matches applies.
 @overload
 def run(  # type: ignore[overload-overlap]
     method: MethodLike,
@@ -50,27 +50,27 @@ def run(
     results: str | Path | None = None,
     **settings: Unpack[Keywords],
 ) -> Result | Results:
-    """Run a method on a dataset under the protocol, or every one of several, and store the results.
+    """Run one or several methods on one or several datasets under the protocol, and store the results.
 
-    The same as `bench run`. A result that is there already is returned as it is: the same method (code, parameters,
-    models) on the same data with the same settings is not run twice.
+    The same as `bench run`. An existing result is returned unchanged: the same method (code, parameters, models) on the
+    same data with the same settings does not run twice.
 
     Args:
         method: a spec (`"bm25"`, `"dense(similarity=dot)"`, `"package.module:Class"`), a method (`BM25(k1=1.5)`), a
             `Method` class, or a search function of a module; or a list of these.
-        dataset: a spec (`"starter"`), or a dataset that `bench.load_dataset` gave; or a list of these.
+        dataset: a spec (`"starter"`) or a dataset from `bench.load_dataset`; or a list of these.
         metrics: additional metrics, such as `["ndcg@7"]`.
-        overwrite: what to do with an existing result: `remote` keeps it unless its method asks a service that names no
-            version, `missing` keeps it in any case, `always` runs it again, `never` raises an error.
-        results: the folder of results; `$BENCH_RESULTS` or `results` in the working folder if None, where `bench list
+        overwrite: what to do with an existing result: `remote` keeps it unless its method calls an unversioned service,
+            `missing` always keeps it, `always` runs it again, `never` raises an error.
+        results: the results folder; if None, `$BENCH_RESULTS` or `results` in the working folder, where `bench list
             results`, `bench show` and `bench compare` look too.
         **settings: `split`, `limit`, `template` (also the path of a Jinja file), `depth`, `cut`, `cut_at` and
             `repeats`, as `bench.RunSettings` describes them.
 
     Returns:
-        The stored result. Of a list, the results, dataset by dataset, in the order of the methods: all names and
-        parameters are checked before the first run, and a run that fails does not stop the others; what it raised is in
-        `Results.errors`.
+        The stored result. For a list, the results, dataset by dataset, in the order of the methods: all names and
+        parameters are checked before the first run, and a run that fails does not stop the others; `Results.errors` has
+        its error.
 
     Raises:
         UsageError: an unknown name, a wrong parameter, or settings that contradict each other.

@@ -1,4 +1,4 @@
-"""Scoring the output of any system: a file, a dictionary, a DataFrame or an array."""
+"""Score the output of any system (a file, a dictionary, a DataFrame or an array): part of `import bench`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from bench.show.objects import pandas_module
 if TYPE_CHECKING:
     import pandas
 
-#: What `score` takes.
+#: Forms of a run that `score` accepts.
 RunLike: TypeAlias = (
     "str | Path | Mapping[str, Sequence[str]] | Mapping[str, Mapping[str, float]] | NDArray[Any] | pandas.DataFrame"
 )
@@ -48,9 +48,9 @@ def score(
     metrics: Sequence[str] = (),
     results: str | Path | None = None,
 ) -> Result:
-    """Score what any system ranked, and store the result. The same as `bench score`.
+    """Score the run of any system and store the result. The same as `bench score`.
 
-    Queries of the split that the run does not mention count as failed and score 0.
+    Queries of the split that are missing from the run count as failed and score 0.
 
     Args:
         run: one of
@@ -58,24 +58,24 @@ def score(
             - a path (or its text) of a TREC run or JSON-lines file;
             - `{query_id: [tool_id, ...]}`, best first;
             - `{query_id: {tool_id: score}}`, higher is better;
-            - a DataFrame with the columns `query_id`, `tool_id` and, if there is one, `score`, else `rank`; without
-              both, the rows of a query are in its order;
-            - a float array (queries, tools) of scores, of which the best 100 tools of each query are kept (scores are
-              compared in single precision, -inf leaves a tool out); or an integer array (queries, depth) of tool codes,
-              best first, padded at the end with -1. Row i is query `dataset.rows(split)[i]`, a tool's code is its
+            - a DataFrame with the columns `query_id`, `tool_id` and optionally `score` or `rank` (`score` takes
+              precedence); without both, the rows of a query are ranked in their order;
+            - a float array (queries, tools) of scores; the best 100 tools of each query are ranked (scores are compared
+              in single precision, -inf excludes a tool); or an integer array (queries, depth) of tool codes, best
+              first, padded at the end with -1. Row i is query `dataset.rows(split)[i]`; the code of a tool is its
               position in `dataset.tools`.
 
             Tools with equal scores are ordered by tool id (rule 1 of the protocol).
-        dataset: what the system ran on: a spec, or a loaded dataset.
-        name: what the system is called; the file's name without its ending, or `run`, if None.
-        split: the queries that are scored; the dataset's default if None.
-        template: the text of a tool whose tokens are counted; the dataset's default if None.
+        dataset: the dataset that the system ran on: a spec, or a loaded dataset.
+        name: name of the system; if None, the file's name without its suffix, or `run`.
+        split: the queries to score; the dataset's default split if None.
+        template: the text of a tool for token counts; the dataset's default if None.
         metrics: additional metrics, such as `["ndcg@7"]`.
-        results: the folder of results; `$BENCH_RESULTS` or `results` in the working folder if None.
+        results: the results folder; `$BENCH_RESULTS` or `results` in the working folder if None.
 
     Raises:
-        ResultError: the run names an unknown query or tool, repeats a tool, or has a score that is no finite number.
-        UsageError: the run is of none of these forms.
+        ResultError: the run names an unknown query or tool, repeats a tool, or has a score that is not finite.
+        UsageError: the run has none of these forms.
 
     Examples:
         >>> dataset = bench.load_dataset("starter")
@@ -110,7 +110,7 @@ def score(
 
 
 def _jsonl(run: Any, dataset: Dataset, split: EvaluatedSplit | None) -> Iterator[str]:
-    """The run as lines of a JSON-lines file, so that one reader checks runs of every form."""
+    """The run as JSON lines, so that one reader checks runs of every form."""
     for query, tools, scores in _entries(run, dataset, split):
         if not isinstance(query, str) or not all(isinstance(tool, str) for tool in tools):
             raise UsageError(f"query {query!r}: the ids of a query and its tools must be strings.")
@@ -147,7 +147,7 @@ def _of_mapping(query: str, answer: object) -> tuple[str, list[str], list[float]
             return query, list(answer), [float(value) for value in answer.values()]
         except (TypeError, ValueError, OverflowError):
             raise UsageError(f"query {query!r}: a score is not a number; write {{tool_id: score}}.") from None
-    # A set has no order: it would be ranked otherwise in each process.
+    # A set has no order: its ranking would differ between processes.
     if isinstance(answer, Iterable) and not isinstance(answer, str | bytes | set | frozenset):
         return query, list(answer), None
     raise UsageError(f"query {query!r} has {answer!r:.80}; write a list of tool ids, or {{tool_id: score}}.")
@@ -159,7 +159,7 @@ def _of_frame(run: pandas.DataFrame) -> Iterator[tuple[str, list[str], list[floa
     missing = [column for column in ("query_id", "tool_id") if column not in run.columns]
     if missing:
         raise UsageError(f"the DataFrame has no column {missing[0]!r}; it needs query_id, tool_id and score or rank.")
-    # A method that gives no scores has a column of nulls in its stored ranking.
+    # The stored ranking of a method without scores has a column of nulls.
     scored = "score" in run.columns and not run["score"].isna().all()
     if run["query_id"].isna().any():
         raise UsageError("the column query_id of the DataFrame lacks values.")  # groupby would leave the rows out
@@ -167,13 +167,13 @@ def _of_frame(run: pandas.DataFrame) -> Iterator[tuple[str, list[str], list[floa
         # As text, rank 10 would come before rank 2.
         ranks = pandas_module().to_numeric(run["rank"], errors="coerce")
         if ranks.isna().any():
-            raise UsageError("the column rank of the DataFrame holds something that is not a number.")
+            raise UsageError("the column rank of the DataFrame has a value that is not a number.")
         run = run.assign(rank=ranks).sort_values("rank", kind="stable")
     try:
         for query, rows in run.groupby("query_id", sort=False):
             yield str(query), rows["tool_id"].tolist(), [float(v) for v in rows["score"]] if scored else None
     except (TypeError, ValueError, OverflowError):
-        raise UsageError("the column score of the DataFrame holds something that is not a number.") from None
+        raise UsageError("the column score of the DataFrame has a value that is not a number.") from None
 
 
 def _of_array(

@@ -1,1 +1,1 @@
-"""What everything stands on: errors, text, settings, files, records, HTTP within bounds, specs."""
+"""The lowest layer, used by all others: errors, text, settings, files, records, bounded HTTP requests, specs."""

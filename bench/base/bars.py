@@ -1,4 +1,4 @@
-"""Progress bars on standard error, drawn only on a terminal."""
+"""Progress bars of commands, on standard error and only on a terminal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _BarStage:
 
 
 def _amount(done: int, total: float | None, unit: str) -> str:
-    """`3/12 files`, or `1.2 MB` for bytes; nothing for work that is not counted."""
+    """`3/12 files`, or `1.2 MB` for bytes; empty if the total is unknown."""
     if unit == "B":
         from rich.filesize import decimal
 
@@ -39,7 +39,7 @@ def _amount(done: int, total: float | None, unit: str) -> str:
 
 
 class Bars:
-    """Draws stages with rich; a stage inside another is a bar below it."""
+    """Draws stages with rich; a nested stage is a bar below the outer one."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -83,7 +83,7 @@ class Bars:
 
 
 class Notes(Quiet):
-    """No bars, but notes."""
+    """Prints notes, without bars."""
 
     def note(self, message: str) -> None:
         if sys.stderr is not None:
@@ -91,7 +91,7 @@ class Notes(Quiet):
 
 
 def progress(quiet: bool = False) -> Progress:
-    """Bars on a terminal, notes alone elsewhere, nothing when quiet."""
+    """Bars on a terminal, only notes elsewhere, nothing if quiet."""
     if quiet:
         return QUIET
     return Bars() if sys.stderr is not None and sys.stderr.isatty() else Notes()

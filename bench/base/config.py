@@ -1,12 +1,12 @@
-"""Settings that hold for a block, and what the models that run there share and count.
+"""Settings of a block of code, and the models and counters that are shared inside it.
 
     with config_context(offline=True, cache=False):
         results = list(runner.run(plans))
 
-The block has a session. It is bound to the context (`contextvars`), as `numpy.errstate` is: threads with sessions of
-their own do not see each other's. It is no argument because methods, plug-ins among them, make their own encoders and
-language models. One that forgot to pass a session on would use the network under `--offline`, and its requests would
-not be counted.
+The block has a session. Like `numpy.errstate`, it is bound to the context (`contextvars`), so that threads with
+different sessions do not affect each other. It is not an argument, because methods, including plug-ins, create their
+own encoders and language models. A method that forgot to pass the session on would use the network under `--offline`,
+and its requests would not be counted.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from bench.base.progress import QUIET, Progress
 
 @dataclass(eq=False)
 class Meter:
-    """Requests to language models and their tokens, each request counted as often as a model was made to answer it.
+    """Counts requests to language models and their tokens; a repeated request counts each time.
 
     Attributes:
-        calls: requests put to an endpoint.
+        calls: requests sent to an endpoint.
         from_journal: requests answered from the journal.
         failures: requests without a reply.
-        input_tokens, output_tokens: of all answers, those from the journal too.
-        cost: of these tokens at today's prices: what the work costs where nothing is recorded; None once a request
-            was counted for which no price was known.
+        input_tokens, output_tokens: tokens of all replies, including replies from the journal.
+        cost: cost of these tokens at current prices, which is the cost of the work without a journal; None after a
+            request without a known price.
     """
 
     calls: int = 0
@@ -45,11 +45,11 @@ class Meter:
 
     @property
     def requests(self) -> int:
-        """All of them."""
+        """All requests."""
         return self.calls + self.from_journal
 
     def count(self, *, sent: bool, failed: bool, input_tokens: int, output_tokens: int, cost: float | None) -> None:
-        """Add a request; `cost` is None where no price is known."""
+        """Add a request; `cost` is None if no price is known."""
         self.calls += sent
         self.from_journal += not sent
         self.failures += failed
@@ -60,10 +60,10 @@ class Meter:
 
 @dataclass(eq=False)
 class Timing:
-    """What was seen while latencies were measured.
+    """Observations during a measurement of latencies.
 
     Attributes:
-        cached: whether any number of a model came from the cache.
+        cached: whether any output of a model came from the cache.
     """
 
     cached: bool = False
@@ -71,18 +71,18 @@ class Timing:
 
 @dataclass(eq=False)
 class Session:
-    """Settings, and what is shared and counted under them.
+    """Settings, and the models and counters shared under them.
 
     Attributes:
-        offline: never to use the network.
-        cache: whether embeddings and scores are read from the cache and kept in it.
-        mirror: where upstream's files are read from; None for a download.
-        progress: where functions of the Python API report to; commands pass theirs on themselves.
-        loaded: the models in memory, by what they are.
-        meters: they count the requests to language models.
+        offline: whether the network is forbidden.
+        cache: whether to read embeddings and scores from the cache and store them in it.
+        mirror: the folder from which to read upstream files; None to download them.
+        progress: progress reporter of functions of the Python API; commands pass theirs as an argument.
+        loaded: the models in memory, by identity.
+        meters: counters of requests to language models.
         timing: set while latencies are measured.
-        repeat: which of the repeats of a run is under way, from 1; 1 for whatever is done once.
-        budget: the most to spend on language models, in the currency of the prices; None for `BENCH_LLM_LIMIT`.
+        repeat: number of the current repeat of a run, from 1; also 1 outside of repeats.
+        budget: spending limit for language models, in the currency of the prices; None for `BENCH_LLM_LIMIT`.
     """
 
     offline: bool
@@ -106,7 +106,7 @@ _ACTIVE: ContextVar[Session | None] = ContextVar("bench_session", default=None)
 
 
 def current_session() -> Session:
-    """The active session; without one, a new one of the user's defaults, which is not made active."""
+    """The active session; if there is none, a new one with the user's defaults, which is not made active."""
     return _ACTIVE.get() or Session.from_environment()
 
 
@@ -122,20 +122,19 @@ def config_context(
     budget: float | None = None,
     results: str | Path | None = None,
 ) -> Iterator[Session]:
-    """Settings for a block: whatever runs inside obeys them, methods of plug-ins and their models included.
+    """Apply settings to everything that runs in a block, including plug-in methods and their models.
 
-    A setting that is not given is that of the block around, or of the environment.
+    A missing setting comes from the enclosing block, or from the environment.
 
     Args:
-        parent: whose settings hold where none are given, in place of those of the block around.
-        offline: never use the network; a missing file or model is an error. `BENCH_OFFLINE=1` is the same.
-        cache: False to compute embeddings and scores of models again; `BENCH_NO_CACHE=1` is the same.
-        mirror: a folder with copies of upstream's files, read in place of the network; `BENCH_MIRROR` is the same.
-        progress: True for the bars and notes of the command line, on standard error; or where work reports to.
-        repeat: which of the repeats of a run is under way; the harness sets it.
-        budget: the most to spend on language models, in the currency of `BENCH_LLM_PRICE`; `BENCH_LLM_LIMIT` is the
-            same.
-        results: the folder in which results are stored and looked up; `BENCH_RESULTS` is the same.
+        parent: the session that provides missing settings, instead of the enclosing block.
+        offline: never use the network; a missing file or model is an error. Same as `BENCH_OFFLINE=1`.
+        cache: False to compute embeddings and scores of models again. Same as `BENCH_NO_CACHE=1`.
+        mirror: a folder with copies of upstream files, used instead of the network. Same as `BENCH_MIRROR`.
+        progress: True for the bars and notes of the command line, on standard error; or a progress reporter.
+        repeat: number of the current repeat of a run; the harness sets it.
+        budget: spending limit for language models, in the currency of `BENCH_LLM_PRICE`. Same as `BENCH_LLM_LIMIT`.
+        results: the folder in which to store and look up results. Same as `BENCH_RESULTS`.
 
     Examples:
         >>> with bench.config_context(offline=True):
@@ -152,7 +151,7 @@ def config_context(
         repeat=above.repeat if repeat is None else repeat,
         budget=above.budget if budget is None else budget,
     )
-    # Not a field of the session, which methods read: where results lie changes no ranking.
+    # Not a field of the session, because methods read that, and the results folder must not affect rankings.
     token = RESULTS.set(expand_path(results)) if results is not None else None
     try:
         with _active(opened):
@@ -165,7 +164,7 @@ def config_context(
 def _reporter(progress: bool | Progress) -> Progress:
     if not isinstance(progress, bool):
         return progress
-    from bench.base import bars  # rich is not imported before there is a bar to draw
+    from bench.base import bars  # import rich only if there is a bar to draw
 
     return bars.progress(quiet=not progress)
 
@@ -187,21 +186,21 @@ def _active(given: Session) -> Iterator[Session]:
 
 
 def bound_session() -> Callable[[], Session]:
-    """For a model: where it is used, the active session; in threads without one, the session that it was made in.
+    """Return a function for models that finds the active session, or in threads without one the present session.
 
-    A thread begins without a session, and a method may ask its models from threads of its own.
+    A thread starts without a session, and a method may call its models from its own threads.
     """
     made_in = current_session()
     return lambda: _ACTIVE.get() or made_in
 
 
 def repeat_seed(seed: int) -> tuple[int, ...]:
-    """What a method draws from in place of a seed, so that each repeat of a run has random numbers of its own.
+    """A seed that differs between the repeats of a run, so that each repeat has different random numbers.
 
-    Call it while the method is being made, fitted or indexed: threads begin without a session.
+    Call it while the method is built, fitted or indexed, because threads start without a session.
 
     Returns:
-        The seed alone in the first repeat, and with the number of the repeat in the others; fit for
+        The seed alone in the first repeat, and the seed with the number of the repeat in the others; an argument for
         `numpy.random.default_rng`.
     """
     repeat = current_session().repeat
@@ -222,9 +221,9 @@ def meter_requests() -> Iterator[Meter]:
 
 @contextmanager
 def time_without_cache() -> Iterator[Timing]:
-    """Measure latencies without the cache: loaded models compute again; others use the cache, and that is recorded.
+    """Measure latencies without the cache: loaded models compute again; others use the cache, which is recorded.
 
-    A model behind an endpoint is never asked: to measure is not to spend.
+    Models behind an endpoint are never called, because a measurement must not cost money.
     """
     with join_session() as here:
         before, here.timing = here.timing, Timing()

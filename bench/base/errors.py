@@ -1,7 +1,7 @@
 """Every error a user can cause, each with its documented exit code.
 
-The message is one sentence: what was wrong, where, what to do. The command line prints it and
-exits with `exit_code`; a traceback is for our own mistakes only.
+The message is one sentence: what was wrong, where, what to do. The command line prints it and exits with `exit_code`;
+a traceback means a bug in bench.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bench.base.secrets import mask
 
 DISTRIBUTION = "tool-retrieval-bench"
 
-#: Modules that the base installation does not bring, and the extra that does.
+#: Modules that the base installation lacks -> the extra that installs them.
 EXTRAS: dict[str, str] = {
     "torch": "models",
     "transformers": "models",
@@ -41,7 +41,7 @@ EXTRAS: dict[str, str] = {
     "threadpoolctl": "leaderboard",
     "typst": "pictures",
 }
-#: Modules whose package has another name.
+#: Modules whose package has a different name.
 PACKAGES: dict[str, str] = {"yaml": "pyyaml", "re2": "google-re2", "google.genai": "google-genai"}
 
 
@@ -54,12 +54,12 @@ class BenchError(Exception):
         super().__init__(*(mask(arg) if isinstance(arg, str) else arg for arg in args))
 
     def _render_traceback_(self) -> list[str]:
-        """The lines that IPython and Jupyter show in place of a traceback."""
+        """The lines that IPython and Jupyter show instead of a traceback."""
         return [f"{type(self).__name__}: {self}"]
 
 
 class CheckFailed(BenchError):
-    """A check ran to its end and found something wrong (`bench check`, `bench data fetch --verify`)."""
+    """A check ran and found a problem (`bench check`, `bench data fetch --verify`)."""
 
     exit_code = 1
 
@@ -71,13 +71,13 @@ class UsageError(BenchError):
 
 
 class DataError(BenchError):
-    """A dataset's file is corrupt, malformed or not what its card says."""
+    """A dataset file is corrupt, malformed, or does not match its card."""
 
     exit_code = 3
 
 
 class UnavailableError(BenchError):
-    """Something needed is not here and may not or could not be fetched."""
+    """Something required is missing and could not, or may not, be downloaded."""
 
     exit_code = 4
 
@@ -89,7 +89,7 @@ class MethodError(BenchError):
 
 
 class UnresolvedError(MethodError):
-    """No name in all the answers of a run means a tool of the library, so there is nothing to score or to store."""
+    """None of the names returned in a run is a known tool, so there is nothing to score or store."""
 
     exit_code = 8
 
@@ -98,7 +98,7 @@ class ResultError(BenchError):
     """A stored result or a run file cannot be read, or does not fit its dataset.
 
     Attributes:
-        folder: of the result that cannot be read, where several are looked through.
+        folder: the folder of the unreadable result, if several are read.
     """
 
     exit_code = 6
@@ -131,7 +131,7 @@ EXIT_CODES: dict[int, str] = {
 
 
 def is_installed(module: str) -> bool:
-    """Whether a module can be imported; nothing is imported but the package that it is in.
+    """Whether a module can be imported, without importing more than its parent package.
 
     A folder without an `__init__.py` does not count: `datasets/` in a checkout is not Hugging Face's package.
     """
@@ -152,10 +152,10 @@ def require(*modules: str, what: str) -> None:
 
     Args:
         modules: names in `EXTRAS`.
-        what: what needs them; the subject of the sentence.
+        what: the feature that needs them, as the subject of the sentence.
 
     Raises:
-        UnavailableError: one is not installed; the sentence has the command that installs it.
+        UnavailableError: one is not installed; the message has the command that installs it.
     """
     for module in modules:
         if not is_installed(module):
@@ -167,11 +167,11 @@ def require(*modules: str, what: str) -> None:
 
 
 def raised_at(error: BaseException, modules: Collection[str]) -> str:
-    """` (file.py:12)`: the last line of an author's that an exception came through; empty if it came through none.
+    """` (file.py:12)`: the last line of an author's code in the traceback; empty if there is none.
 
     Args:
         error: the exception.
-        modules: names of the author's modules; those beside them in a package count too.
+        modules: names of the author's modules; other modules of their packages count too.
     """
     packages = {_package(module) for module in modules}
     lines = [
@@ -183,5 +183,5 @@ def raised_at(error: BaseException, modules: Collection[str]) -> str:
 
 
 def _package(module: str) -> str:
-    """The package of an author's; of ours the module, because the harness is one package with its methods."""
+    """Third-party code: its package. Ours: the module, because the harness and its methods share one package."""
     return module if module.startswith("bench.") else module.partition(".")[0]

@@ -1,8 +1,8 @@
-"""One HTTP request, bounded in time and size from the first byte to the last: endpoints and services are asked by it.
+"""HTTP requests to endpoints and services, with limits on total time and size.
 
-A blocking client has a time limit for each piece only, so that a server which sends a byte now and then holds it for
-ever, and it reads an error's body to the end before anybody can look at it. Here the requests of all threads run in one
-event loop, where a request can be given a deadline, and no more is kept of a body than was asked for.
+A blocking client times out per read, not per request, so a server that sends a byte now and then blocks it forever; it
+also reads the whole body of an error. Here, the requests of all threads run in one event loop, where each request has a
+deadline and stores no more of the body than its limit.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ import httpx
 from bench.base.config import current_session
 from bench.base.errors import UnavailableError
 
-#: Bytes that are read of the body of an error: it is only shown.
+#: Maximum bytes read from the body of an error, which is only shown.
 ERROR_BYTES = 1 << 16
 
 
 class TooLong(Exception):
-    """The body of a successful answer has more bytes than were allowed."""
+    """The body of a successful response exceeds its limit."""
 
 
 class BrokenOff(Exception):
-    """The connection broke after the answer had begun."""
+    """The connection broke during the response."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """What came back.
+    """A response.
 
     Attributes:
-        status: of HTTP.
-        headers: names in lower case. None says how the body is packed or how long it is.
-        body: as it was sent, never unpacked: a few packed bytes can be gigabytes. Of an error, its beginning.
+        status: the HTTP status.
+        headers: with names in lower case, without the encoding and length of the body.
+        body: as sent, never decompressed: a few compressed bytes can be gigabytes. For errors, only the beginning.
     """
 
     status: int
@@ -49,7 +49,7 @@ class Answered:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL is of this machine's loopback."""
+    """Whether the host of a URL is this machine's loopback."""
     try:
         host = httpx.URL(url).host
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -58,7 +58,7 @@ def is_loopback(url: str) -> bool:
 
 
 def retry_after(header: str | None, now: float) -> float | None:
-    """Seconds that a Retry-After header asks for: a number, or an HTTP date; None where it says neither.
+    """Seconds requested by a Retry-After header (a number or an HTTP date); None if it is neither.
 
     Args:
         header: its value.
@@ -77,9 +77,9 @@ def retry_after(header: str | None, now: float) -> float | None:
 
 
 class Connections:
-    """Connections to any number of services, kept open between requests; safe for several threads.
+    """Thread-safe connections to any number of services, kept open between requests.
 
-    A service of this machine is asked without a proxy, whatever the environment says, and offline no other is asked.
+    Requests to this machine ignore proxies of the environment. Offline, all other requests are refused.
     """
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class Connections:
     def _client(self, here: bool) -> httpx.AsyncClient:
         """The client for services of this machine, or for others."""
         if here not in self._clients:
-            # No redirects: a key would go along. No time limit of a single step: the whole request has one.
+            # No redirects, which would forward a key. No timeout per read: the whole request has one.
             client = self._clients[here] = httpx.AsyncClient(timeout=None, follow_redirects=False, trust_env=not here)
             weakref.finalize(self, _close, client).atexit = False
         return self._clients[here]
@@ -110,18 +110,18 @@ class Connections:
 
         Args:
             verb: `GET` or `POST`.
-            headers: of the request; an encoding other than identity is never accepted.
-            seconds: for the whole of it, from connecting to the last byte.
-            most: bytes of the body of an answer with status 200.
+            headers: headers of the request; only the identity encoding is accepted.
+            seconds: time limit from connecting to the last byte.
+            most: maximum bytes of the body of a response with status 200.
             params: the query string.
             content: the body.
 
         Raises:
-            TimeoutError: the last byte did not come in time.
-            TooLong: of an answer with status 200.
-            BrokenOff: in the middle of the answer.
-            httpx.HTTPError, httpx.InvalidURL, OSError: there was no answer.
-            UnavailableError: bench is offline, and the service is not one of this machine.
+            TimeoutError: the last byte did not arrive in time.
+            TooLong: the body of a response with status 200 exceeds the limit.
+            BrokenOff: the connection broke during the response.
+            httpx.HTTPError, httpx.InvalidURL, OSError: there was no response.
+            UnavailableError: bench is offline, and the service is not on this machine.
         """
         here = is_loopback(url)
         if self._offline and not here:
@@ -134,7 +134,7 @@ class Connections:
         try:
             return waiting.result()
         except BaseException:
-            # Ctrl-C: the request ends with the one who asked.
+            # Ctrl-C: cancel the request with its caller.
             waiting.cancel()
             raise
 
@@ -146,7 +146,7 @@ async def _answer(client: httpx.AsyncClient, request: httpx.Request, seconds: fl
             body = await _body(response, most)
         finally:
             await response.aclose()
-    # They are true of the bytes on the wire only.
+    # These describe only the bytes on the wire.
     left_out = {"content-encoding", "content-length", "transfer-encoding"}
     headers = {name.lower(): value for name, value in response.headers.items() if name.lower() not in left_out}
     return Answered(response.status_code, headers, body)
@@ -173,7 +173,7 @@ _running: dict[int, asyncio.AbstractEventLoop] = {}
 
 
 def _loop() -> asyncio.AbstractEventLoop:
-    """The loop of this process, in a thread that ends with it: what is under way at Ctrl-C is not waited for."""
+    """The event loop of this process, in a daemon thread: Ctrl-C does not wait for running requests."""
     with _starting:
         loop = _running.get(os.getpid())
         if loop is None:

@@ -1,6 +1,6 @@
-"""Keys that users write where they would be stored are refused: commands, specs, names and files pass here first.
+"""Refuse keys in text that would be stored: commands, specs, names and files are checked here first.
 
-What a key is, and how all else is kept free of it, is in `bench.base.secrets`.
+`bench.base.secrets` defines what a key is and masks keys everywhere else.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from bench.base.errors import UsageError
 from bench.base.paths import data_folder
 from bench.base.secrets import MASK, QUOTES, SHORTEST, keep, known_secrets, mask, publish_names_in, spellings
 
-#: Addresses of endpoints, which are stored with their replies.
+#: Variables with addresses of endpoints, which are stored with their replies.
 _STORED = ("BENCH_LLM_URL", "BENCH_EMBEDDING_URL", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
-#: Names of variables as they are usually written; else what stands in place of a name may be the key itself.
+#: The usual form of a variable name; anything else in its place may be the key itself.
 _USUAL_NAME = re.compile(r"[A-Z]+(_[A-Z0-9]+)*")
 
 # Tables and messages name the datasets that the user added.
@@ -23,10 +23,10 @@ publish_names_in(lambda: data_folder() / "datasets")
 
 
 def keep_variable(name: str) -> str:
-    """The name of an environment variable, as a parameter `token` has it; its value is a secret from now on.
+    """Check the environment variable named by a parameter `token`, and treat its value as a secret from now on.
 
     Raises:
-        UsageError: it is not set and does not look like a name, so it may be the key itself.
+        UsageError: the variable is not set and its name looks unusual, so it may be the key itself.
     """
     keep(os.environ.get(name, ""))
     if name not in os.environ and len(name) >= SHORTEST and not _USUAL_NAME.fullmatch(name):
@@ -39,14 +39,14 @@ def keep_variable(name: str) -> str:
 
 
 def refuse(where: str, *texts: str) -> None:
-    """Refuse what would be stored and holds a key; the addresses of endpoints in the environment are looked at too.
+    """Refuse texts to be stored that contain a key; addresses of endpoints in the environment are checked too.
 
     Args:
-        where: what the texts are, for the sentence.
-        texts: what users wrote.
+        where: what the texts are, for the message.
+        texts: texts from the user.
 
     Raises:
-        UsageError: a text holds a key, however it is written; the sentence has the name of its variable.
+        UsageError: a text contains a key in any spelling; the message names its variable.
     """
     secrets = known_secrets()
     addresses = (f"{name}={os.environ[name]}" for name in _STORED if name in os.environ)
@@ -64,6 +64,6 @@ def refuse(where: str, *texts: str) -> None:
 
 
 def _readings(text: str) -> set[str]:
-    """A text as it is, with what a URL quotes, and as a shell reads it."""
+    """The text itself, its URL-decoded forms, and the text without shell quotes."""
     once = unquote(text)
     return {text, once, unquote(once), unquote_plus(text), QUOTES.sub("", text)}

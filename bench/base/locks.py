@@ -1,4 +1,4 @@
-"""File locks and atomic folder replacement."""
+"""File locks and atomic folder replacement, for results, datasets and exports."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _LONGEST_WAIT = 3600.0
 
 @contextmanager
 def lock(path: Path, what: str, progress: Progress = QUIET, longest: float = _LONGEST_WAIT) -> Iterator[None]:
-    """Hold a lock file; wait, with a note, while another process has it.
+    """Hold a lock file; wait, with a note, while another process holds it.
 
-    The lock file stays: to remove one is to let a third process in.
+    The lock file stays, because removing it would let a third process in.
 
     Args:
         path: the lock file.
         what: what the other process is doing, for the note: `making tgr-0123`.
-        progress: where the note goes.
-        longest: seconds to wait.
+        progress: receives the note.
+        longest: maximum seconds to wait.
 
     Raises:
-        StorageError: another process has held it too long, or the folder cannot be written.
+        StorageError: another process holds the lock too long, or the folder cannot be written.
     """
     from filelock import FileLock, Timeout
 
@@ -53,7 +53,7 @@ def lock(path: Path, what: str, progress: Progress = QUIET, longest: float = _LO
 
 
 def lock_in_cache(folder: Path, work: str) -> Path:
-    """The lock of a folder that is not ours: in the cache, since the user's place and version control are beside it."""
+    """The lock of a user's folder. It is in the cache, so that no lock file appears beside the folder."""
     name = hashlib.sha256(str(folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return cache_folder() / ".locks" / f"{work}-{name}.lock"
 
@@ -65,10 +65,10 @@ def replace_folder(folder: Path) -> Iterator[Path]:
     The caller holds the lock of `folder`.
 
     Raises:
-        StorageError: the disk is full or the place cannot be written; the previous content is kept.
+        StorageError: the disk is full or the folder cannot be written; the previous content stays.
     """
     with storage_errors(str(folder)):
-        # Left by a killed process; we hold the lock, so no process is writing it.
+        # Left by a killed process: the caller holds the lock, so no other process is writing it.
         for left in folder.parent.glob(f".new-{glob.escape(folder.name)}-????????"):
             shutil.rmtree(left, ignore_errors=True)
         recover(folder)
@@ -98,7 +98,7 @@ def recover(folder: Path) -> None:
 
 
 def standing(folders: list[Path]) -> list[Path]:
-    """Of folders found below a parent: those in their place, and those set aside whose place is empty."""
+    """The complete folders among those found below a parent; a set-aside folder counts if nothing replaced it."""
     return sorted(
         folder
         for folder in folders

@@ -1,4 +1,4 @@
-"""Installed packages: under which names they are imported, and their versions; read once in a process."""
+"""Versions of installed packages and their import names, read once per process. Ids of results include them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from importlib.metadata import PackageNotFoundError, distributions, version
 
 
 def versions_of(imported: Iterable[str]) -> dict[str, str]:
-    """Versions of the packages that are imported under some names; of one that is not installed there is none."""
+    """Versions of the packages with the given import names, without packages that are not installed."""
     found = {name: installed_version(name) for top in sorted(imported) for name in distributions_of(top)}
     return {name: known for name, known in sorted(found.items()) if known is not None}
 
 
 @cache
 def distributions_of(top: str) -> tuple[str, ...]:
-    """The names under which a package that is imported is installed, in most cases its own."""
+    """The distribution names of an import name; usually the same name."""
     if installed_version(top) is not None:
         return (plain_name(top),)
     begins = f"\n{top}/", f"\n{top}.py"
@@ -27,16 +27,16 @@ def distributions_of(top: str) -> tuple[str, ...]:
 
 @cache
 def _installed_packages() -> list[tuple[str, str]]:
-    """The names of all packages that are installed, and the lists of their files.
+    """The names of all installed packages, with the lists of their files.
 
-    (`packages_distributions` takes a second, as it makes an object of each file.)
+    (`packages_distributions` takes a second, because it creates an object per file.)
     """
     return [(package.name, "\n" + (package.read_text("RECORD") or "")) for package in distributions()]
 
 
 @cache
 def installed_version(name: str) -> str | None:
-    """The version of a package by the name under which it is installed; None where it is not."""
+    """The version of a package by its distribution name; None if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -44,5 +44,5 @@ def installed_version(name: str) -> str | None:
 
 
 def plain_name(name: str) -> str:
-    """The name of a package as package indexes write it."""
+    """The normalised name of a package, as in package indexes."""
     return re.sub(r"[-_.]+", "-", name).lower()

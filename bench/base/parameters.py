@@ -15,9 +15,9 @@ from bench.base.spec import Spec, Value, format_value, parse
 
 
 class ParameterSet(Record):
-    """Base of every parameter class: frozen, and unknown names are refused.
+    """Base of every parameter class: frozen, without unknown names.
 
-    A field's default is what `NAME` alone means; its description is what `bench list` shows.
+    The defaults apply to a spec without arguments; `bench list` shows the descriptions.
     Fields may be numbers, strings, booleans, literals, tuples, and `MethodSpec`.
     """
 
@@ -34,7 +34,7 @@ def _as_spec(value: object) -> Spec:
 
 
 class _SpecSchema:
-    """Tells pydantic to take a spec as it is: its own reading of the recursive `Value` type has no end."""
+    """Tells pydantic not to build a schema for a spec: with the recursive type `Value` it would never end."""
 
     @staticmethod
     def __get_pydantic_core_schema__(source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
@@ -52,7 +52,7 @@ def check_parameters(model: type[P], spec: Spec, kind: str) -> P:
     """The parameters of `spec` as an instance of `model`.
 
     Raises:
-        UsageError: an unknown name or a value of the wrong type; the sentence says what is allowed.
+        UsageError: an unknown name or a value of the wrong type; the message says what is allowed.
     """
     arguments = {key: _plain(value) for key, value in spec.arguments}
     try:
@@ -72,7 +72,7 @@ def check_parameters(model: type[P], spec: Spec, kind: str) -> P:
 
 
 def method_parameters(model: type[ParameterSet]) -> frozenset[str]:
-    """Names of the parameters whose value is another method, or several."""
+    """Names of the parameters whose value is a method or several methods."""
     return frozenset(name for name, field in model.model_fields.items() if _names_method(field.annotation))
 
 
@@ -81,7 +81,7 @@ def _names_method(annotation: Any) -> bool:
 
 
 def _offending_value(arguments: dict[str, Value], place: tuple[int | str, ...]) -> str:
-    """The offending value as it was written."""
+    """The offending value as the user wrote it."""
     value = arguments[str(place[0])]
     for part in place[1:]:
         if isinstance(value, tuple) and isinstance(part, int):
@@ -94,12 +94,12 @@ def _plain(value: Value) -> Any:
 
 
 def full_spec(name: str, parameters: ParameterSet) -> Spec:
-    """The spec with every parameter spelt out, defaults included: what a hash is taken over."""
+    """The spec with all parameters, including defaults; the input of hashes."""
     return Spec.of(name, {key: _value(getattr(parameters, key)) for key in type(parameters).model_fields})
 
 
 def short_spec(name: str, parameters: ParameterSet) -> Spec:
-    """The spec with only the parameters that differ from their defaults: what people read."""
+    """The spec with only the parameters that differ from their defaults, for people."""
     changed = {
         key: _value(getattr(parameters, key))
         for key, field in type(parameters).model_fields.items()
@@ -117,6 +117,6 @@ def _value(value: Any) -> Value:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """` (did you mean 'x'?)` for a likely misspelling, else nothing."""
+    """` (did you mean 'x'?)` for a likely misspelling, else empty."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,4 +1,4 @@
-"""Paths of results, caches and data, and atomic file writes."""
+"""Paths of results, caches and data, bounded reads and atomic writes, for all layers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from bench.base.errors import StorageError
 
 
 def env_flag(name: str) -> bool:
-    """Whether an environment variable says yes: set, and not `0`, `false` or `no`."""
+    """Whether an environment variable is set, and not to `0`, `false` or `no`."""
     return os.environ.get(name, "").strip().lower() not in {"", "0", "false", "no"}
 
 
 def expand_path(path: str | Path) -> Path:
-    """A path with `~` put in full.
+    """Expand `~` in a path.
 
     Raises:
-        StorageError: it begins with `~`, and this user has no home folder.
+        StorageError: it begins with `~`, and the user has no home folder.
     """
     try:
         return Path(path).expanduser()
@@ -36,10 +36,10 @@ def expand_path(path: str | Path) -> Path:
 
 
 def _user_folder(kind: str, variable: str) -> Path:
-    """A folder of the user's by the system's custom, or what the variable names.
+    """The folder named by the variable, or else the system's default folder for the user.
 
     Raises:
-        StorageError: the system knows no home folder.
+        StorageError: the user has no home folder.
     """
     if named := os.environ.get(variable):
         return expand_path(named)
@@ -53,30 +53,30 @@ def _user_folder(kind: str, variable: str) -> Path:
 
 
 def cache_folder() -> Path:
-    """Downloads, normalised datasets and embeddings: all of it can be made again.
+    """The folder of downloads, normalised datasets and embeddings, which can all be made again.
 
-    `BENCH_CACHE` names another place.
+    `BENCH_CACHE` overrides it.
     """
     return _user_folder("cache", "BENCH_CACHE")
 
 
 def data_folder() -> Path:
-    """Datasets that the user added: not a cache. `BENCH_DATA` names another place."""
+    """The folder of datasets that the user added, which is not a cache. `BENCH_DATA` overrides it."""
     return _user_folder("data", "BENCH_DATA")
 
 
-#: The folder of results of a block of `bench.config_context`.
+#: The results folder set by a block of `bench.config_context`.
 RESULTS: ContextVar[Path | None] = ContextVar("bench_results", default=None)
 
 
 def results_folder() -> Path:
-    """Results of runs: `results/` in the working folder, or what the block or `BENCH_RESULTS` names."""
+    """The results folder: set by the block or by `BENCH_RESULTS`, else `results/` in the working folder."""
     return RESULTS.get() or expand_path(os.environ.get("BENCH_RESULTS") or "results")
 
 
 @contextmanager
 def storage_errors(what: str) -> Iterator[None]:
-    """Turn the operating system's refusals (disk full, no permission) into a sentence."""
+    """Turn errors of the operating system (disk full, no permission) into a `StorageError`."""
     try:
         yield
     except OSError as error:
@@ -97,16 +97,16 @@ def storage_errors(what: str) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path next to `path`; on success it is flushed to disk and renamed into place.
+    """Yield a temporary path next to `path`; on success it is flushed to disk and renamed to `path`.
 
-    A reader sees the old file or the new one, whole; a crash leaves the old one.
+    Readers see either the complete old file or the complete new one; a crash leaves the old one.
 
     Raises:
-        StorageError: the disk is full, the place cannot be written, or a device or a pipe is there.
+        StorageError: the disk is full, the folder cannot be written, or `path` is a device or a pipe.
     """
     with storage_errors(str(path)):
         if path.exists() and not path.is_file() and not path.is_dir():
-            # `--out /dev/stdout`: the device itself would be replaced by a file.
+            # With `--out /dev/stdout`, a file would replace the device itself.
             raise StorageError(f"cannot write {path}: it is a device or a pipe, and no file; choose another place.")
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{os.getpid()}-{secrets.token_hex(8)}.tmp")
@@ -125,9 +125,9 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, "utf-8", newline="\n")
 
 
-#: Bytes of the largest file of text that is read whole: BEIR files of millions of documents have a few gigabytes.
+#: Maximum bytes of a text file that is read whole: BEIR files with millions of documents have a few gigabytes.
 LARGEST_TEXT = 4 << 30
-#: Seconds without a byte after which a pipe is given up.
+#: Seconds without a byte after which reading a pipe fails.
 PATIENCE = 60.0
 
 
@@ -136,20 +136,20 @@ def read_regular(path: Path, most: int = LARGEST_TEXT) -> bytes:
 
     Args:
         path: the file.
-        most: bytes it may have.
+        most: maximum size in bytes.
 
     Raises:
-        OSError: it cannot be read, is larger, or is a pipe, a device or a folder. Reading a pipe waits for somebody to
-            write to it, and some devices never end. Its `strerror` completes `cannot read FILE: …`.
+        OSError: it cannot be read, is larger, or is a pipe, a device or a folder. Reading a pipe waits for a writer,
+            and some devices never end. Its `strerror` completes `cannot read FILE: …`.
     """
-    # Without O_NONBLOCK, to open a named pipe is to wait.
+    # Without O_NONBLOCK, opening a named pipe waits for a writer.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with open(handle, "rb") as file:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):
             raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", str(path))
         data = file.read(min(about.st_size, most) + 1)
-        # What a file system says of a file's size may be wrong, as in /proc.
+        # The size reported by the file system may be wrong, as in /proc.
         if len(data) > about.st_size:
             data += file.read(most + 1 - len(data))
     if len(data) > most:
@@ -160,10 +160,10 @@ def read_regular(path: Path, most: int = LARGEST_TEXT) -> bytes:
 def read_once(path: Path, most: int = LARGEST_TEXT) -> bytes:
     """The bytes of a regular file, or of a pipe such as a shell's `<(command)`.
 
-    A pipe to which nothing is written for `PATIENCE` seconds is given up.
+    Reading a pipe fails after `PATIENCE` seconds without data.
 
     Raises:
-        OSError: as `read_regular`, but for pipes.
+        OSError: as `read_regular`, except for pipes.
     """
     if not path.is_fifo():
         return read_regular(path, most)
@@ -173,7 +173,7 @@ def read_once(path: Path, most: int = LARGEST_TEXT) -> bytes:
         count = 0
         waiting = select.poll()
         waiting.register(handle, select.POLLIN)
-        # A pipe that nobody has opened to write has no event; one that all writers have closed has one, and is at end.
+        # A pipe without a writer so far has no event; a pipe closed by all writers has one and is at its end.
         while waiting.poll(PATIENCE * 1000):
             part = os.read(handle, 1 << 20)
             if not part:
@@ -198,17 +198,19 @@ def sha256_of(path: Path) -> str:
 
 
 def remembered_sha256(path: Path) -> str:
-    """sha256 of a file's bytes, taken once as long as size, times and inode stay (see `remembered_digest`)."""
+    """sha256 of a file's bytes, computed once while size, times and inode stay the same (see `remembered_digest`)."""
     return remembered_digest(path, sha256_of)
 
 
 def remembered_digest(path: Path, digest: Callable[[Path], str], above: int = 1 << 20) -> str:
-    """What `digest` says of a file, once as long as size, times and inode stay: in this process; of large ones, ever.
+    """The digest of a file, computed again only if size, times or inode change.
+
+    Digests are remembered in this process, and for large files in the cache.
 
     Args:
         path: the file.
-        digest: gives 64 hexadecimal digits.
-        above: files of so many bytes are remembered in the cache.
+        digest: returns 64 hexadecimal digits.
+        above: minimum bytes of a file whose digest is stored in the cache.
     """
     status = path.stat()
     stamp = status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
@@ -217,7 +219,7 @@ def remembered_digest(path: Path, digest: Callable[[Path], str], above: int = 1 
 
 @cache
 def _digest_as_of(path: Path, digest: Callable[[Path], str], stamp: tuple[int, int, int, int], keep: bool) -> str:
-    # Times have steps: of what was changed a moment ago, another change may not show.
+    # File times are coarse: a second change shortly after the first may not show.
     if not keep or max(stamp[1:3]) > time.time_ns() - 2_000_000_000:
         return digest(path)
     token = hashlib.sha256(f"{digest.__name__} {path.resolve()} {stamp}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,4 +1,4 @@
-"""What is plugged into the harness: verbs, pages of the site, and schemas, of folders beside its own.
+"""Plug-ins of the harness: folders that add verbs, pages of the site, schemas and functions.
 
 A folder that adds to bench has a `plugin.toml`:
 
@@ -11,12 +11,12 @@ A folder that adds to bench has a `plugin.toml`:
     [schemas]                                   # pydantic models; `schemas/NAME.json` beside the file has the schema
     greeting = "mine.hello:Greeting"
 
-    [functions]                                 # what other parts of bench ask for by name
+    [functions]                                 # functions that other parts of bench look up by name
     tools-page = "mine.page:of_tools"
 
 Folders of bench such as `bench/lab`, `bench/choices` and `leaderboard` have the file, and bench works without them.
-The file of `bench` itself has the functions that rooms below the Python API ask for.
-Another package names the one of its packages that holds its file by an entry point of the group `bench.base.plugins`:
+The file of `bench` itself lists functions for layers below the Python API.
+Other distributions name the package with the file by an entry point of the group `bench.base.plugins`:
 
     [project.entry-points."bench.base.plugins"]
     mine = "mine"
@@ -38,7 +38,7 @@ import bench
 from bench.base.errors import UnavailableError
 
 FILE = "plugin.toml"
-#: The group of entry points by which other packages name theirs.
+#: The group of entry points of other packages.
 GROUP = "bench.base.plugins"
 
 
@@ -47,8 +47,8 @@ class Verb:
     """A verb of the command line.
 
     Attributes:
-        module: of its click command, called `command`.
-        help: a line for the list of verbs, which imports none of them.
+        module: the module with its click command, called `command`.
+        help: a line for the list of verbs, which does not import them.
     """
 
     module: str
@@ -57,7 +57,7 @@ class Verb:
 
 @dataclass(frozen=True)
 class Plugin:
-    """A folder that is plugged in; `fault` says why it is not, if it cannot be read."""
+    """A plugged-in folder; if its file cannot be read, `fault` says why."""
 
     folder: Path
     verbs: dict[str, Verb] = field(default_factory=dict)
@@ -69,14 +69,14 @@ class Plugin:
 
 @cache
 def plugins() -> tuple[Plugin, ...]:
-    """All that are plugged in: those of bench itself, then those of other packages."""
+    """All plug-ins: first those of bench, then those of other packages."""
     places = [Path(place) for place in bench.__path__]
     built_in = [path.parent for place in places for path in (*place.glob(FILE), *sorted(place.glob(f"*/{FILE}")))]
     return tuple(_read(folder) for folder in dict.fromkeys([*built_in, *_of_packages()]))
 
 
 def verbs(below: str = "") -> dict[str, Verb]:
-    """The verbs by their word: those of `bench`, or below one of its verbs. The first of a name counts."""
+    """The verbs of plug-ins by name, of `bench` or below one of its verbs; the first of equal names counts."""
     by_word: dict[str, Verb] = {}
     for plugin in plugins():
         for name, verb in plugin.verbs.items():
@@ -87,31 +87,31 @@ def verbs(below: str = "") -> dict[str, Verb]:
 
 
 def function(name: str, without: str) -> Any:
-    """A function that a plug-in has under a name.
+    """Look up a function of a plug-in by name.
 
     Raises:
-        UnavailableError: none has, or what it imports of bench is not installed; `without` says in a clause what is
-            then not to be had.
+        UnavailableError: no plug-in has it, or it imports a part of bench that is not installed; `without` is a clause
+            that says what is then unavailable.
     """
     target = next((plugin.functions[name] for plugin in plugins() if name in plugin.functions), None)
     try:
         if target is not None:
             return load(target)
     except ModuleNotFoundError as error:
-        # The function is there, and another folder of bench that it imports is not.
+        # The function exists, but another folder of bench that it imports does not.
         if not (error.name or "").startswith("bench."):
             raise
     raise UnavailableError(f"{without}: this installation of bench lacks the part that has it; install bench anew.")
 
 
 def load(name: str) -> Any:
-    """What `module:name` names."""
+    """Import `module:name`."""
     module, _, attribute = name.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
 def faults() -> list[str]:
-    """Why plug-ins cannot be read, a sentence each."""
+    """Why plug-ins cannot be read, one sentence each."""
     return [plugin.fault for plugin in plugins() if plugin.fault]
 
 
@@ -123,7 +123,7 @@ def installed_points(group: str) -> EntryPoints:
 
 @cache
 def _all_points() -> Any:
-    # Once for all groups: each reading opens a file of every installed package. Its type is another in Python 3.12.
+    # Once for all groups: each call opens a file of every installed package. The return type differs in Python 3.12.
     return entry_points()
 
 

@@ -1,4 +1,4 @@
-"""The one small interface that long work reports to.
+"""The interface to which long work reports its progress.
 
 The command line draws it, tests read it, and everything else gets `QUIET`.
 """
@@ -13,18 +13,18 @@ from typing import Literal, Protocol
 
 
 class Stage(Protocol):
-    """One bar: `advance(n)` says that n more units are done."""
+    """One bar; `advance(n)` adds n completed units."""
 
     def advance(self, amount: int = 1) -> None: ...
 
 
 class Progress(Protocol):
-    """Where work reports to. `total` None means unknown; `unit` is `B` for bytes, else a noun."""
+    """Receives reports of work. `total` None means unknown; `unit` is `B` for bytes, else a noun."""
 
     def stage(self, title: str, total: int | None = None, unit: str = "") -> AbstractContextManager[Stage]: ...
 
     def note(self, message: str) -> None:
-        """A line that the user should see whether or not bars are drawn."""
+        """A line for the user, with or without bars."""
         ...
 
 
@@ -49,14 +49,14 @@ QUIET = Quiet()
 
 @dataclass(frozen=True)
 class Report:
-    """What work says in one call, to be told elsewhere.
+    """One call of `Progress`, to send elsewhere.
 
     Attributes:
         verb: a stage begins, advances or ends; or a line for the user.
         stage: the number of the stage.
-        text: the title of a stage that begins, or the line.
-        amount: the total of a stage that begins, or how far one advances.
-        unit: of a stage that begins.
+        text: the title of a new stage, or the line.
+        amount: the total of a new stage, or the units by which a stage advances.
+        unit: the unit of a new stage.
     """
 
     verb: Literal["begin", "advance", "end", "note"]
@@ -67,10 +67,10 @@ class Report:
 
 
 class Forwarding:
-    """Sends all that is reported elsewhere: to another process, or to a list.
+    """Sends all reports elsewhere: to another process, or to a list.
 
     Args:
-        send: takes a report; from several threads where work does.
+        send: receives a report, from several threads if the work uses them.
     """
 
     def __init__(self, send: Callable[[Report], object]) -> None:
@@ -100,11 +100,11 @@ class _ForwardedStage:
 
 
 class Retelling:
-    """The other end of `Forwarding`; what is still open when the block ends, is ended with it.
+    """The receiving end of `Forwarding`; the end of the block ends all open stages.
 
     Args:
-        progress: where reports go.
-        prefix: stands before the title of each stage.
+        progress: receives the reports.
+        prefix: prefix of the title of each stage.
     """
 
     def __init__(self, progress: Progress, prefix: str = "") -> None:
@@ -120,7 +120,7 @@ class Retelling:
         self._open.close()
 
     def tell(self, report: Report) -> None:
-        """Report it again."""
+        """Pass a report on."""
         if report.verb == "note":
             self._progress.note(report.text)
         elif report.verb == "begin":

@@ -1,13 +1,13 @@
-"""Numbers of the protocol (`docs/protocol.md`), and names of facts, that settings, methods and results share."""
+"""Constants of the protocol (`docs/protocol.md`) and names of facts, shared by settings, methods and results."""
 
 from __future__ import annotations
 
-#: Depth of a ranking by default; what a bare `map` means.
+#: Default depth of a ranking, and the cutoff of `map` without one.
 DEFAULT_DEPTH = 100
-#: With so many repeats, chance adds a hundredth of its variance to that of the queries: where that still shows, the
-#: method is little but chance, and more queries are what is lacking. Time, memory and disk grow in proportion.
+#: With this many repeats, randomness adds a hundredth of its variance to the variance between queries. If that still
+#: matters, the method is mostly random, and more queries would help more. Time, memory and disk grow in proportion.
 MOST_REPEATS = 100
-#: The fact of a run that says how names were mapped.
+#: The fact of a run about the mapping of names.
 MAPPED = "mapped_names"
-#: The fact of a run that names fields of answers that mean nothing here.
+#: The fact of a run that lists fields of answers that are not read.
 UNREAD = "fields_not_read"

@@ -1,4 +1,4 @@
-"""Files from outside as bytes, text and JSON, and the sentence that says why one cannot be read."""
+"""Read external files as bytes, text and JSON, with one error message if a file cannot be read."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ R = TypeVar("R", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads a file. JSON may have each key of an object once, and no half of a surrogate pair.
+    """Reads a file. JSON with repeated keys or lone surrogates is refused.
 
     Attributes:
-        name: what messages call the file: `the training card PATH`.
-        error: raised where it cannot be read.
+        name: the name of the file in messages: `the training card PATH`.
+        error: the error to raise if it cannot be read.
         advice: the end of the message: `; train the model again`.
     """
 
@@ -33,7 +33,7 @@ class Reader:
     advice: str = ""
 
     def read_bytes(self, path: Path, most: int = LARGEST_TEXT) -> bytes:
-        """The bytes of a file, which may have at most so many."""
+        """The bytes of a file, at most `most`."""
         try:
             return read_regular(path, most)
         except OSError as fault:
@@ -51,18 +51,18 @@ class Reader:
         return self.decode(self.read_bytes(path, most)).replace("\r\n", "\n").replace("\r", "\n")
 
     def read_record(self, model: type[R], path: Path) -> R:
-        """A record out of a JSON file."""
+        """Read a record from a JSON file."""
         return self.validate(model, self.parse(self.read_bytes(path)))
 
     def decode(self, data: bytes) -> str:
-        """The text of UTF-8."""
+        """Decode UTF-8."""
         try:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as fault:
             raise self._error(f"{self.name} is not UTF-8: {fault.reason} at byte {fault.start}") from None
 
     def parse(self, data: bytes | str, before: int = 0) -> Any:
-        """The value of a JSON text, which has so many lines of the file before it."""
+        """Parse JSON; `before` is the number of lines before it in the file."""
         text = data if isinstance(data, str) else self.decode(data)
         try:
             value = strict_json.loads(text)
@@ -78,9 +78,9 @@ class Reader:
         return value
 
     def validate(self, model: type[R], value: Any) -> R:
-        """A record out of the value of a JSON text."""
+        """Build a record from a parsed JSON value."""
         try:
-            # Pydantic's own sentence about another value names the class, which says nothing to a reader.
+            # For values other than objects, pydantic's message names the class, which does not help a user.
             return model.model_validate(value if isinstance(value, dict) else {})
         except ValidationError as fault:
             reason = first_fault(fault) if isinstance(value, dict) else "it is not a JSON object"

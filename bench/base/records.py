@@ -1,4 +1,4 @@
-"""Records: what bench reads from and writes to JSON and TOML, and the sentence that says why a file is refused."""
+"""Base classes of records in JSON and TOML files, and the messages that say why a file is refused."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bench.base.errors import BenchError
 from bench.base.paths import LARGEST_TEXT, read_regular
 from bench.base.text import shorten
 
-#: Experiments, policies and cards have some kilobytes.
+#: Experiments, policies and cards have a few kilobytes.
 _LARGEST_TOML = 4 << 20
 _MOST_PARTS = 32
-#: A key of more parts, bare or quoted. Texts with so many dots between words without a space would look the same.
-#: Possessive: nothing is tried twice, so that the time is linear in the text.
+#: A key with more parts, bare or quoted. Texts with as many dots between words without spaces match too.
+#: Possessive quantifiers avoid backtracking, so the time is linear in the text.
 _PART = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
 _MANY_DOTS = re.compile(rf"(?m)(?:^[ \t\[]*+|[{{,][ \t]*+)(?:{_PART}){{{_MOST_PARTS}}}")
 
@@ -27,20 +27,20 @@ R = TypeVar("R", bound=BaseModel)
 class Record(BaseModel):
     """Base of records: immutable, without unknown keys, infinities or NaN."""
 
-    # Most commands read few of the kinds of records that they import; a reader is built when it is first needed.
+    # Most commands use few of the records that they import, so validators are built on first use.
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 class StrictRecord(Record):
-    """A record that people write by hand or that a gate trusts: `"3"` is no number, and `1` is no truth value."""
+    """A record that people write by hand or that a gate trusts: `"3"` is not a number, and `1` is not a boolean."""
 
     model_config = ConfigDict(strict=True)
 
 
 class Sparing(BaseModel):
-    """Leaves fields out of what is written where they have their default.
+    """Omits fields with default values when written.
 
-    A file that does not need such a field stays as it was before there was the field.
+    Files that do not need such a field stay the same as before the field existed.
     """
 
     #: Names of these fields.
@@ -58,8 +58,8 @@ class Fault(NamedTuple):
     Attributes:
         place: keys and list indices that lead to the value; empty for the whole.
         kind: pydantic's name of the error, such as `missing`.
-        message: without a full stop.
-        given: the value, shortened, where it is none of those that are allowed; else empty.
+        message: the message, without a full stop.
+        given: the shortened value, if it is not one of the allowed ones; else empty.
     """
 
     place: tuple[int | str, ...]
@@ -69,7 +69,7 @@ class Fault(NamedTuple):
 
     @property
     def told(self) -> str:
-        """The message, with the value that it is about."""
+        """The message with the offending value."""
         return f"{self.message}, not {self.given}" if self.given else self.message
 
     @property
@@ -79,7 +79,7 @@ class Fault(NamedTuple):
 
 
 def faults(error: ValidationError) -> list[Fault]:
-    """All that is wrong, in pydantic's order."""
+    """All faults, in pydantic's order."""
     return [
         Fault(
             item["loc"],
@@ -92,11 +92,11 @@ def faults(error: ValidationError) -> list[Fault]:
 
 
 def first_fault(error: ValidationError, whole: str = "the file") -> str:
-    """`PLACE: what is wrong there`, of the first fault; without a full stop.
+    """`PLACE: MESSAGE` of the first fault, without a full stop.
 
     Args:
-        error: pydantic's.
-        whole: what to call the place of a fault that lies in no field; empty to name none.
+        error: pydantic's error.
+        whole: the place of a fault outside all fields; empty to omit it.
     """
     fault = faults(error)[0]
     place = fault.where or whole
@@ -104,19 +104,19 @@ def first_fault(error: ValidationError, whole: str = "the file") -> str:
 
 
 def read_toml(model: type[R], path: Path, name: str, error: type[BenchError]) -> R:
-    """A record out of a TOML file.
+    """Read a record from a TOML file.
 
     Args:
         model: the record's class.
         path: the file.
-        name: what the file is, for the sentence: `the gate's policy`.
-        error: raised where the file cannot be read, is no TOML or does not follow its schema.
+        name: what the file is, for the message: `the gate's policy`.
+        error: the error to raise if the file cannot be read, is not TOML or does not follow its schema.
     """
     return validate_record(model, toml_table(path, name, error), f"{name} {path}", error)
 
 
 def toml_table(path: Path, name: str, error: type[BenchError]) -> dict[str, Any]:
-    """The parsed text of a TOML file; arguments and errors as of `read_toml`."""
+    """Parse a TOML file; arguments and errors as in `read_toml`."""
     text = _text(path, name, error, _LARGEST_TOML)
     if _MANY_DOTS.search(text):
         # The time and memory that `tomllib` takes grow with the square of a key's parts.
@@ -128,7 +128,7 @@ def toml_table(path: Path, name: str, error: type[BenchError]) -> dict[str, Any]
 
 
 def validate_record(model: type[R], raw: Any, name: str, error: type[BenchError]) -> R:
-    """A record out of parsed JSON or TOML; raises `error` with the first fault, `name` being what it is found in."""
+    """Build a record from parsed JSON or TOML; raises `error` with `name` and the first fault."""
     try:
         return model.model_validate(raw)
     except ValidationError as fault:

@@ -1,15 +1,15 @@
-"""Keys and tokens that this process knows, kept out of everything that is written or printed.
+"""Keep keys and tokens that this process knows out of everything that is written or printed.
 
-What reads a key says so with `keep`. What users write (specs, names, files of theirs) passes `bench.base.keys.refuse`
-before anything runs. What comes from outside passes `mask` at the door, before it is parsed and after, since JSON can
-spell a text in several ways, and before it is cut, since a half of a key is not found; error messages pass it when they
-are made, and all that is printed passes it once more.
+Code that reads a key passes it to `keep`. Text from users (specs, names, files) passes `bench.base.keys.refuse` before
+anything runs. Text from outside passes `mask` when it arrives: before and after parsing, because JSON can spell a text
+in several ways, and before truncation, because half a key is not recognised. Error messages are masked when they are
+created, and all output is masked again.
 
-**What is a key.** What a program gives to `keep`; the value of a variable that a `token=` names; and the value of any
-environment variable whose name ends in one of `ENDINGS`. White space around a value is no part of it. Values of less
-than `SHORTEST` characters are none: they are placeholders. A variable that is only known by its name may hold an
-ordinary word. So its value is no key where it is public anyway: the name of a method or a dataset of bench, a path of
-this machine, a folder of the working or home directory, or a part of the names of the tools that a run asks for.
+**What is a key.** A value passed to `keep`; the value of a variable named by `token=`; and the value of any environment
+variable whose name ends in one of `ENDINGS`. Surrounding white space is ignored. Values shorter than `SHORTEST`
+characters do not count: they are placeholders. A variable recognised only by its name may contain an ordinary word. Its
+value does not count if it is public: the name of a method or dataset of bench, a path of this machine, a folder of the
+working or home directory, or a part of the tool names of a run.
 """
 
 from __future__ import annotations
@@ -29,44 +29,44 @@ from urllib.parse import quote, quote_plus
 import bench
 
 MASK = "[the key]"
-#: Shorter ones are placeholders such as `none` and `EMPTY`, which are also words of ordinary texts.
+#: Shorter values are placeholders such as `none` and `EMPTY`, which also occur in ordinary texts.
 SHORTEST = 8
-#: Programs that bench starts get its environment, and may say what they find there, whether or not bench reads it.
+#: Programs that bench starts get its environment and may print its values, whether or not bench reads them.
 ENDINGS = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 QUOTES = re.compile(r"[\"'\\]")
-#: So few signs of a secret tell nothing.
+#: This many characters of a secret reveal nothing.
 _HARMLESS = 3
 
 _kept: set[str] = set()
 _public: set[str] = set()
-#: What finds the folders whose files have public names.
+#: Functions that find folders whose entries have public names.
 _public_folders: list[Callable[[], Path]] = []
 _finding = threading.local()
 
 
 def keep(secret: str) -> None:
-    """Remember a secret, which `mask` takes out from now on; blanks and line ends around it are no part of it."""
+    """Remember a secret, which `mask` removes from now on; surrounding white space is ignored."""
     if len(secret.strip()) >= SHORTEST:
         _kept.add(secret.strip())
 
 
 def publish(names: Iterable[str]) -> None:
-    """Values of variables that stand in these names of tools are no keys, so that answers keep their names."""
+    """Stop treating values of variables as keys if they occur in these tool names, so that answers keep the names."""
     if values := _values():
         text = "\n".join(names)
         _public.update(value for value in values if value in text)
 
 
 def publish_names_in(find: Callable[[], Path]) -> None:
-    """The names of what is in a folder are no keys. It is found when it is asked for: the environment may name it."""
+    """Names of entries in a folder are not keys. It is looked up on use, because the environment may name it."""
     _public_folders.append(find)
 
 
 def mask_streams() -> None:
-    """Take secrets out of all that this process prints from now on, tracebacks and what methods print among it."""
+    """Remove secrets from all output of this process from now on, including tracebacks and output of methods."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal that lacks a character of a tool's text shows another in its place.
+            # Replace characters of tool texts that the terminal's encoding lacks.
             stream.reconfigure(errors="replace")
             stream.write = partial(_write_masked, stream.write)  # type: ignore[method-assign]
 
@@ -78,7 +78,7 @@ def _write_masked(write: Callable[[str], int], text: str) -> int:
 
 def _values() -> set[str]:
     """The keys in the environment."""
-    # `items` would decode all values, and this is asked for each line that is printed.
+    # `items` would decode all values, and this runs for each printed line.
     values = (os.environ[name].strip() for name in os.environ if name.upper().endswith(ENDINGS))
     return {value for value in values if len(value) >= SHORTEST and value not in _public and not _is_known_here(value)}
 
@@ -97,9 +97,9 @@ def _is_known_here(value: str) -> bool:
 
 
 def _find_public_folders() -> list[Path]:
-    """The folders of `publish_names_in`, as far as there are any."""
+    """The folders of `publish_names_in` that can be found."""
     folders: list[Path] = []
-    # That this user has no home folder is an error whose message is masked, too: then this is asked within itself.
+    # If the user has no home folder, masking that error message calls this function again.
     if getattr(_finding, "now", False):
         return folders
     _finding.now = True
@@ -113,22 +113,22 @@ def _find_public_folders() -> list[Path]:
 
 
 def known_secrets() -> set[str]:
-    """All that `keep` was given, and the keys in the environment."""
+    """All secrets passed to `keep`, and the keys in the environment."""
     return _kept | _values()
 
 
 def _all_spellings() -> list[str]:
-    """All spellings of all secrets; the longest first, as one may hold another."""
+    """All spellings of all secrets, longest first, because one may contain another."""
     return sorted({text for secret in known_secrets() for text in spellings(secret)}, key=len, reverse=True)
 
 
 @lru_cache(maxsize=64)
 def spellings(secret: str) -> frozenset[str]:
-    """How a secret may be written: as it is, on one line, in JSON, Python, an address, HTML, and in base64.
+    """Spellings of a secret: verbatim, on one line, in JSON, Python, a URL, HTML, and in base64.
 
-    The last with whatever around it, as in `user:secret`.
+    Base64 covers a secret inside a longer text, as in `user:secret`.
     """
-    # Of no use to a command without a key.
+    # Imported here because commands without a key do not need them.
     import base64
     import html
     import json
@@ -141,7 +141,7 @@ def spellings(secret: str) -> frozenset[str]:
     written |= {repr(secret)[1:-1], " ".join(secret.split()), secret.replace("/", "\\/"), QUOTES.sub("", secret)}
     coded = set()
     for before in range(3):
-        # `user:secret`: the first signs hang on what is before the secret, the last on what is after it.
+        # `user:secret`: the first characters depend on the text before the secret, the last on the text after it.
         whole = base64.b64encode(bytes(before) + data).decode()
         inner = whole[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
         coded |= {inner, inner.replace("+", "-").replace("/", "_"), quote(inner, safe="")}
@@ -154,7 +154,7 @@ def mask(text: str) -> str:
 
 
 def mask_so_far(text: str) -> str:
-    """The text without secrets, and without the beginning of one at its end: more of it may be on its way."""
+    """The text without secrets, and without the start of one at its end, because the rest may follow."""
     known = _all_spellings()
     text = _without(text, known)
     begun = [n for secret in known for n in range(_HARMLESS + 1, len(secret)) if text.endswith(secret[:n])]
@@ -169,12 +169,12 @@ def _without(text: str, secrets: Iterable[str]) -> str:
 
 def mask_bytes(data: bytes) -> bytes:
     """Bytes of UTF-8 without secrets."""
-    # A variable of the environment may hold what is no UTF-8.
+    # An environment variable may contain bytes that are not UTF-8.
     return mask(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def mask_json(value: Any) -> Any:
-    """Parsed JSON, every text in it masked, names of keys too; not deeper than the parser of JSON goes."""
+    """Mask all strings in parsed JSON, including keys; the JSON parser limits the depth."""
     return _json_without(value, _all_spellings())
 
 

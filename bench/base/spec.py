@@ -1,8 +1,8 @@
 """Parsing and printing specs such as `tgr(base=dense, graph=rules)`.
 
-Manifests, tables, file names (hashed) and commands all show a thing by its spec, so the text form
-is the identity: `parse(str(spec)) == spec`, and two spellings of the same spec print the same
-(arguments sorted by name, numbers and quotes normalised).
+Manifests, tables, file names (hashed) and commands identify methods and datasets by spec, so the text form is the
+identity: `parse(str(spec)) == spec`, and two spellings of the same spec print the same (arguments sorted by name,
+numbers and quotes normalised).
 
 Grammar
     spec   = name [ "(" [ key "=" value { "," key "=" value } ] ")" ]
@@ -54,12 +54,12 @@ class Spec:
         return f"{self.name}({inner})"
 
     def with_arguments(self, more: Mapping[str, Value]) -> Spec:
-        """The same name with `more` laid over the arguments."""
+        """The same name with the arguments updated from `more`."""
         return Spec.of(self.name, {**dict(self.arguments), **more})
 
 
 def format_value(value: Value) -> str:
-    """The text of one value, such that `parse_value` gives the value back."""
+    """The text of one value, from which `parse_value` returns the value."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, float):
@@ -71,7 +71,7 @@ def format_value(value: Value) -> str:
             raise UsageError(f"a spec cannot hold a number of more than {_LONGEST_NUMBER - 1} digits.")
         return str(value)
     if isinstance(value, Spec):
-        # A spec without arguments inside another keeps its parentheses: bare, it would be a string.
+        # A nested spec without arguments keeps its parentheses; without them it would be a string.
         return str(value) if value.arguments else f"{value.name}()"
     if isinstance(value, tuple):
         return "[" + ", ".join(format_value(item) for item in value) + "]"
@@ -80,7 +80,7 @@ def format_value(value: Value) -> str:
 
 
 def parse(text: str) -> Spec:
-    """Parse a spec; raises `UsageError` that points at the place."""
+    """Parse a spec; raises `UsageError` with the position of the fault."""
     if _is_broken(text):
         raise UsageError(f"cannot read {text!r}: it is not valid Unicode; paths in a spec must be UTF-8.")
     reader = _SpecReader(text)
@@ -92,14 +92,14 @@ def parse(text: str) -> Spec:
 def parse_value(text: str) -> Value:
     """Parse one value, as after `--set key=`.
 
-    Text that is no list, spec, quoted string, number or keyword is taken verbatim, so that paths and
-    sentences need no quoting on the command line.
+    Text other than a list, spec, quoted string, number or keyword is used verbatim, so that paths and sentences need no
+    quotes on the command line.
     """
     stripped = text.strip()
     looks_structured = stripped[:1] in {"[", '"'} or re.fullmatch(r"[\w./:+\-@%~*]+\(.*\)", stripped, re.DOTALL)
     if not looks_structured:
         scalar = _scalar(stripped) if _WORD.fullmatch(stripped) else text
-        # White space around a text is part of it: some encoders want the prompt "query: ".
+        # White space around a text is part of it: some encoders need the prompt "query: ".
         return text if isinstance(scalar, str) else scalar
     reader = _SpecReader(stripped)
     value = reader.value(0)
@@ -108,7 +108,7 @@ def parse_value(text: str) -> Value:
 
 
 def _is_broken(text: str) -> bool:
-    """Whether a text holds half a surrogate pair, which no file and no terminal can."""
+    """Whether a text contains a lone surrogate, which files and terminals cannot represent."""
     return any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
@@ -117,7 +117,7 @@ def _scalar(word: str) -> Value:
         return _KEYWORDS[word]
     if _NUMBER.fullmatch(word):
         if re.fullmatch(r"[+-]?\d+", word):
-            # Longer than any parameter can be, and slow to convert: that is text.
+            # Numbers longer than any parameter, which are slow to convert, stay text.
             return int(word) if len(word) <= _LONGEST_NUMBER else word
         number = float(word)
         return number if math.isfinite(number) else word

@@ -1,6 +1,6 @@
-"""JSON from outside: an object that has a key twice is refused, with the lines of both.
+"""Parse external JSON and refuse objects with a repeated key, naming both lines.
 
-`json.loads` keeps the last of them without a word, so that one of two answers to the same question would be lost.
+`json.loads` silently keeps only the last value.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from bench.base.text import one_line
 
-#: The tokens of valid JSON that tell where an object begins and ends, and what its keys are. Possessive: linear time.
+#: Tokens of valid JSON that show the objects and their keys. Possessive quantifiers keep the time linear.
 _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],]')
 
 
@@ -21,7 +21,7 @@ class RepeatedKey(ValueError):
 
     Attributes:
         key: the key.
-        lines: of the first and of the second, from 1, within the text.
+        lines: lines of its two occurrences in the text, from 1.
     """
 
     def __init__(self, key: str, lines: tuple[int, int]) -> None:
@@ -29,7 +29,7 @@ class RepeatedKey(ValueError):
         super().__init__(self.sentence())
 
     def sentence(self, before: int = 0) -> str:
-        """What is wrong, as a part of a sentence.
+        """The fault, as part of a sentence.
 
         Args:
             before: lines of the file before the text that was parsed.
@@ -40,7 +40,7 @@ class RepeatedKey(ValueError):
 
 
 class _Repeated(Exception):
-    """Found while parsing, when the lines are not known yet; no `ValueError`, which parsers of numbers may catch."""
+    """Raised while parsing, before the lines are known; not a `ValueError`, which parsers of numbers may catch."""
 
 
 def loads(
@@ -49,15 +49,15 @@ def loads(
     parse_constant: Callable[[str], Any] | None = None,
     parse_int: Callable[[str], Any] | None = None,
 ) -> Any:
-    """The value of a JSON text, as `json.loads` gives it.
+    """Parse JSON as `json.loads` does.
 
     Args:
         text: the text; bytes are UTF-8, UTF-16 or UTF-32.
-        parse_constant, parse_int: as of `json.loads`.
+        parse_constant, parse_int: as in `json.loads`.
 
     Raises:
         RepeatedKey: an object has a key twice. It is a `ValueError`.
-        ValueError: it is no JSON.
+        ValueError: it is not JSON.
         RecursionError: it is nested too deeply.
     """
     try:
@@ -69,7 +69,7 @@ def loads(
 
 
 def refuse_constant(name: str) -> NoReturn:
-    """For `parse_constant`: NaN and infinities are no JSON."""
+    """For `parse_constant`: NaN and infinities are not JSON."""
     raise ValueError(f"{name} is not a number of JSON")
 
 
@@ -81,8 +81,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _locate(text: str) -> RepeatedKey:
-    """The first object of a text to end that has a key twice; the text has one."""
-    # Of each object or list that is open: the positions of its keys, and whether a key comes next. Of a list: None.
+    """The first object to end that has a key twice, in a text with such an object."""
+    # For each open object, the positions of its keys; for each open list, None.
     open_: list[dict[str, int] | None] = []
     twice: list[tuple[str, int, int] | None] = []
     expected = False

@@ -1,6 +1,6 @@
-"""Text from outside (names, specs, queries, error messages), fit for terminals, pages, reports and file names.
+"""Clean external text (names, specs, queries, error messages) for terminals, pages, reports and file names.
 
-Escaping for HTML, XML, LaTeX or a shell is left to each output format. `clean` only removes what no format should hold.
+Each output format does its own escaping (HTML, XML, LaTeX, shell). `clean` only removes what no format should contain.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _DIGEST = re.compile(r"(?:^|-)[0-9a-f]{16}$")
 
 
 def clean(text: str) -> str:
-    """A text without characters that a terminal obeys, that reorder their neighbours, or that XML does not allow.
+    """Remove characters that control a terminal, change the text direction, or are not allowed in XML.
 
     Control, direction, private-use and unassigned characters and lone surrogates become U+FFFD; line ends and tabs
     stay; invisible characters without effect are dropped.
     """
-    # `isprintable` is false for exactly the categories C*, Zl, Zp and Zs (but the space).
+    # `isprintable` is false for exactly the categories C*, Zl, Zp and Zs (except the space).
     return text if text.isprintable() else "".join(map(_clean_sign, text))
 
 
@@ -38,7 +38,7 @@ def _clean_sign(sign: str) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """A text of at most `most` characters; an ellipsis marks what was cut."""
+    """Truncate a text to `most` characters; an ellipsis marks the cut."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -46,17 +46,17 @@ def one_line(text: str, most: int | None = None) -> str:
     """A cleaned text on one line, white space collapsed, of at most `most` characters."""
     if most is None:
         return clean(" ".join(text.split()))
-    # Cut first as well: a text of ten megabytes is not read character by character.
+    # Also cut first, so that a text of ten megabytes is not read character by character.
     return shorten(clean(" ".join(text[: 4 * most].split())), most)
 
 
 def whole_number(text: str) -> int | None:
-    """The number that ASCII digits write, with or without a minus; None of any other text, such as `1_0` or `+5`."""
+    """Parse ASCII digits with an optional minus; None for any other text, such as `1_0` or `+5`."""
     return int(text) if re.fullmatch("-?[0-9]{1,18}", text) else None
 
 
 def finite_number(text: str) -> float | None:
-    """The number that ASCII digits write, with or without a point and an exponent; None of any other text or size."""
+    """Parse a finite number in ASCII digits with an optional point and exponent; None for any other text."""
     value = float(text) if _DECIMAL.fullmatch(text) else math.inf
     return value if math.isfinite(value) else None
 
@@ -64,16 +64,16 @@ def finite_number(text: str) -> float | None:
 def terminal_text(message: str, most: int = 4000) -> str:
     """A message for a terminal: cleaned, and of at most `most` characters.
 
-    It is cut in the middle, because its end says what to do.
+    A long message is cut in the middle, because its end says what to do.
     """
     if len(message) > most:
         message = f"{message[: most - most // 4 - 3]} … {message[len(message) - most // 4 :]}"
-    # A lone carriage return would write over the line.
+    # A lone carriage return would overwrite the line.
     return clean(message.replace("\r\n", "\n").replace("\r", REPLACEMENT))
 
 
 def label(text: str, most: int = 160) -> str:
-    """A name or spec for a reader: one line, without the folders of paths, which are those of somebody's machine."""
+    """A name or spec for a reader: one line, without the folders of paths, which are specific to a machine."""
     return shorten(_FOLDERS.sub("", one_line(text, 4 * most)), most)
 
 
@@ -83,13 +83,13 @@ def slug(text: str, most: int = 60) -> str:
 
 
 def unique_slug(text: str, *more: object) -> str:
-    """A file name that only this text (and `more`) has: lower-case letters, digits and hyphens, at most 57 characters.
+    """A file name unique to this text and `more`: lower-case letters, digits and hyphens, at most 57 characters.
 
     A text that is its own slug keeps it. Any other gets a digest of the text and of `more`, so that two texts never
-    share a name, even where somebody looks for two that do.
+    share a name, even if somebody tries to construct a collision.
     """
     plain = re.sub(r"[^a-z0-9]+", "-", label(text).lower()).strip("-")[:40].strip("-")
-    # What ends like a digest gets one too: it may be somebody's guess of another text's name.
+    # Texts that end like a digest get one too: they may imitate the name of another text.
     if plain and plain == text and not any(more) and not _DIGEST.search(plain):
         return plain
     digest = hashlib.sha256("\n".join([text, *map(repr, more)]).encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,18 +1,17 @@
-"""Word tokens: the one rule by which texts of any script are split into words.
+"""Word tokens: the rule that splits texts of any script into words, for lexical methods, slices and statistics.
 
-- A word is a run of letters and digits, in lower case. The underscore separates, so snake_case names fall apart.
-- A letter keeps the marks that belong to it (vowel signs, viramas, tones), so no word of an Indic script or Thai is cut
-  at them. Marks that writers leave out (points of Hebrew, Arabic and Syriac) do not count, and neither do accents that
-  no letter of Unicode has.
-- Scripts whose words nothing separates, and Korean, whose endings are attached to words, are split into pairs of
-  neighbouring characters, a single character where a run has one. The limit between such a script and another one
-  separates. Pairs need no dictionary, and are what Lucene's `CJKBigramFilter` makes.
-- Spellings that Unicode holds for one are one (NFC), and so are full and half width, and the shapes of Arabic letters.
-  Invisible signs do not count; a zero-width space separates.
-- Letters with accents stay other letters: `cafe` is not `café`.
+- A word is a run of letters and digits, in lower case. The underscore separates words, so snake_case names are split.
+- A letter keeps its combining marks (vowel signs, viramas, tones), so words of Indic scripts and Thai are not cut at
+  them. Optional marks (points of Hebrew, Arabic and Syriac) are ignored, and so are accents without a precomposed
+  letter in Unicode.
+- Scripts without separators between words, and Korean, whose endings are attached to words, are split into pairs of
+  neighbouring characters; a run of one character is one token. The boundary between such a script and another one
+  separates words. Pairs need no dictionary; Lucene's `CJKBigramFilter` makes the same ones.
+- Canonically equivalent spellings are equal (NFC), and so are full and half width, and the shapes of Arabic letters.
+  Invisible characters are ignored; a zero-width space separates words.
+- Letters with accents differ from letters without: `cafe` is not `café`.
 
-A token is its own only token. ASCII text needs nothing but the first rule, and so does most text of the alphabets of
-Europe.
+Splitting a token returns the token itself. ASCII text, and most text in European alphabets, needs only the first rule.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from collections.abc import Callable
 from itertools import pairwise
 
 _WORD = re.compile(r"[^\W_]+")
-#: What needs more than the first rule: all but Latin, Greek, Cyrillic and Armenian letters as they are usually typed,
-#: the punctuation of books, symbols and pictures.
+#: Characters that need more than the first rule: all except Latin, Greek, Cyrillic and Armenian letters in their usual
+#: encoding, common punctuation, symbols and emoji.
 _NEEDS_MORE = re.compile(
     r"[^\0-\xac\xae-\u02ff\u0388-\u0482\u048a-\u058f\u2010-\u2027\u2030-\u205e\u20a0-\u20cf\u2100-\u2bff"
     r"\U0001f000-\U0001faff]"
@@ -37,13 +36,13 @@ _UNSPACED = frozenset(
     "CJK IDEOGRAPHIC HIRAGANA KATAKANA KATAKANA-HIRAGANA BOPOMOFO HANGUL YI TANGUT NUSHU KHITAN THAI LAO KHMER "
     "MYANMAR TAI NEW AHOM JAVANESE BALINESE".split()
 )
-#: Marks that writers leave out, by the beginning of their names.
+#: Optional marks, by the beginning of their names.
 _LEFT_OUT = re.compile(r"COMBINING|HEBREW|ARABIC|SYRIAC|MUSICAL|(MONGOLIAN FREE )?VARIATION SELECTOR")
-#: Other shapes of a letter, by what Unicode says of their decomposition.
+#: Other shapes of a letter, by the tag of their decomposition in Unicode.
 _SHAPES = frozenset({"<wide>", "<narrow>", "<initial>", "<medial>", "<final>", "<isolated>"})
-#: Stands before each character of a script that is split into pairs; a text has no such sign once its letters are read.
+#: Prefix of each character of a script that is split into pairs; `_LETTERS` removes it from everything else.
 _BEFORE = "\0"
-#: A run of such characters, or a word, each letter with its marks. Nothing else is left but spaces.
+#: A run of such characters, or a word, each letter with its marks. Only spaces remain between them.
 _RUN = re.compile(r"(?:\0\w[^\w\s\0]*)+|(?:\w[^\w\s\0]*)+")
 
 
@@ -56,7 +55,7 @@ def words(text: str) -> list[str]:
 
 
 def is_unspaced(word: str) -> bool:
-    """Whether a token is of a script that is split into pairs: short, and yet as telling as a word."""
+    """Whether a token is of a script that is split into pairs: short, but as informative as a word."""
     return not word.isascii() and _is_unspaced(word[0])
 
 
@@ -66,7 +65,7 @@ def script(character: str) -> str:
 
 
 def _words_of_any_script(text: str) -> list[str]:
-    # Shapes first: the sign of a voiced half-width kana becomes part of its letter only in full width.
+    # Shapes first: the voicing mark of a half-width kana combines with its letter only in full width.
     plain = unicodedata.normalize("NFC", text.translate(_PLAIN)).translate(_LETTERS)
     tokens: list[str] = []
     for run in _RUN.findall(plain):
@@ -79,7 +78,7 @@ def _words_of_any_script(text: str) -> list[str]:
 
 
 class _Table(dict[int, str]):
-    """What each character is replaced by, worked out when it is first met."""
+    """The replacement of each character, computed on first use."""
 
     def __init__(self, replace: Callable[[str], str]) -> None:
         super().__init__()
@@ -91,7 +90,7 @@ class _Table(dict[int, str]):
 
 
 def _plain(character: str) -> str:
-    """The usual shape of a character; invisible ones are left out."""
+    """The usual shape of a character; empty for invisible ones."""
     if unicodedata.category(character) == "Cf":
         return " " if character == "\N{ZERO WIDTH SPACE}" else ""
     shape, *codes = unicodedata.decomposition(character).split() or [""]
@@ -99,7 +98,7 @@ def _plain(character: str) -> str:
 
 
 def _letter(character: str) -> str:
-    """A letter, digit or mark as it counts, and a space for everything else."""
+    """A letter, digit or mark in the form used in tokens, and a space for everything else."""
     if unicodedata.category(character).startswith("M"):
         return "" if _LEFT_OUT.match(unicodedata.name(character, "")) else character
     if not character.isalnum():

@@ -14,13 +14,13 @@ from bench.base.errors import EXIT_CODES
 from bench.base.plugins import Verb, faults, verbs
 from bench.cli.help import Group, answer_old
 
-#: How the module of a verb begins: the verb, and its line of help.
+#: The first line of a verb's module: the verb and its line of help.
 _FIRST_LINE = re.compile(r'"""`bench (\w+)`: (.+?)(?:""")?$')
 
 
 @cache
 def _built_in() -> dict[str, Verb]:
-    """The verbs of this folder by their word, from the first lines of its modules: none is imported."""
+    """The verbs of this folder by name, read from the first lines of its modules, which are not imported."""
     found = {}
     for path in sorted(Path(__file__).parent.glob("*.py")):
         with path.open(encoding="utf-8") as file:
@@ -31,9 +31,9 @@ def _built_in() -> dict[str, Verb]:
 
 
 class PluggedGroup(Group):
-    """A group that has the verbs of plug-ins besides its own (`bench.base.plugins`)."""
+    """A group with the verbs of plug-ins besides its own (`bench.base.plugins`)."""
 
-    #: The verb below which they are; empty for those of `bench` itself.
+    #: The verb whose subcommands they are; empty for `bench` itself.
     below = ""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -48,7 +48,7 @@ class PluggedGroup(Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        # Of plug-ins, no module is imported for a line of help.
+        # Don't import plug-ins just to print help.
         plugged = verbs(self.below)
         built_in = {name: super(PluggedGroup, self).get_command(ctx, name) for name in super().list_commands(ctx)}
         rows = {name: command.get_short_help_str(100) for name, command in built_in.items() if command is not None}
@@ -57,7 +57,7 @@ class PluggedGroup(Group):
 
 
 class _LazyGroup(PluggedGroup):
-    """A group whose commands live in modules that are imported when one is called."""
+    """A group that imports the module of a command when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self._lines()]
@@ -87,7 +87,7 @@ class _LazyGroup(PluggedGroup):
             formatter.write_dl([*self._lines().items()])
 
     def _lines(self) -> dict[str, str]:
-        """Verb -> its line of help, in the order of the alphabet."""
+        """Verb -> its line of help, in alphabetical order."""
         return {name: verb.help for name, verb in sorted({**verbs(), **_built_in()}.items())}
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -56,10 +56,10 @@ def command(
 
 
 def _lines(item: Blessed) -> list[str]:
-    """What became of one result: the file, its size, and each mean that is another than before."""
+    """The outcome for one result: the file, its size, and each mean that changed."""
     label = one_line(item.baseline.label)
     if not item.written:
-        return [f"{label}: {item.path} has the same evidence already, and stays as it is"]
+        return [f"{label}: {item.path} already has the same evidence and is unchanged"]
     size = octets(item.path.stat().st_size)
     if item.before is None:
         return [f"{label}: blessed in {item.path} ({size}, {several(len(item.baseline.query_ids), 'query')})"]
@@ -72,4 +72,4 @@ def _lines(item: Blessed) -> list[str]:
         elif abs(now - then) > 1e-9:
             lines.append(f"  {name}: {format_fixed(then)} to {format_fixed(now)} ({format_signed(now - then)})")
     gone = [name for name in item.before.values if name not in item.baseline.values]
-    return [*lines, *(f"  {name}: no longer there" for name in gone)]
+    return [*lines, *(f"  {name}: removed" for name in gone)]

@@ -1,4 +1,4 @@
-"""Options that most commands have. Each is made once, and a command names those that it honours.
+"""Options that most commands share. Each is defined once, and a command lists the ones it supports.
 
 `VerbCommand` (`bench.cli.help`) adds them: `@click.command("show", cls=VerbCommand, common=("results", "json"))`.
 """
@@ -19,8 +19,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
-#: Name -> its options, in the order of help. The parameters that a command gets for them are `results` (a folder),
-#: `quiet` and `as_json`; what `source` and `budget` say holds for all that runs until the command ends.
+#: Name -> its options, in the order of help. A command receives the parameters `results` (a folder), `quiet` and
+#: `as_json`; `source` and `budget` apply to everything that runs until the command ends.
 COMMON: dict[str, tuple[click.Option, ...]] = {
     "results": (click.Option(["--results"], type=FOLDER, help="Results folder [default: $BENCH_RESULTS or results]."),),
     "source": (
@@ -41,13 +41,13 @@ COMMON: dict[str, tuple[click.Option, ...]] = {
 
 
 def format_option(*layouts: str, note: str = "How the output looks.") -> Callable[[F], F]:
-    """`--format`, as `layout`: `table`, these, or `json`, for which `--json` is short."""
+    """`--format`, passed as `layout`: `table`, one of these, or `json`, for which `--json` is short."""
     kind = click.Choice(["table", *layouts, "json"])
     return click.option("--format", "layout", type=kind, default="table", show_default=True, help=note)
 
 
 def common_options(names: Sequence[str]) -> Iterator[click.Option]:
-    """The options of these names, in the order of help."""
+    """The options with these names, in the order of help."""
     assert set(names) <= COMMON.keys(), names
     for name, options in COMMON.items():
         if name in names:
@@ -55,7 +55,7 @@ def common_options(names: Sequence[str]) -> Iterator[click.Option]:
 
 
 def use_common(context: click.Context, names: Sequence[str]) -> None:
-    """Make what the common options say hold until the command ends, and find the folder of results."""
+    """Apply the common options until the command ends, and find the results folder."""
     values = context.params
     if "results" in names:
         values["results"] = values["results"] or results_folder()
@@ -77,5 +77,5 @@ def use_session(
     mirror: Path | None = None,
     budget: float | None = None,
 ) -> None:
-    """Make settings of `session` hold until the command ends, for the models of methods too."""
+    """Apply settings of `session` until the command ends, to the models of methods too."""
     context.with_resource(config_context(offline=offline, cache=cache, mirror=mirror, budget=budget))

@@ -69,10 +69,10 @@ if TYPE_CHECKING:
     type=click.IntRange(0, 1000),
     help="Number of queries to list with the largest change [default: 5, of two systems on one dataset].",
 )
-@click.option("--margin", type=float, help="Also say which systems are the same within this difference, such as 0.01.")
+@click.option("--margin", type=float, help="Also test which systems are equivalent within this margin, such as 0.01.")
 @more_option(
     "--correction", type=click.Choice(["holm", "benjamini-hochberg", "holm-all"]), default="holm", show_default=True,
-    help="Correction of the p-values of all pairs, for each metric; holm-all: for all metrics and datasets together.",
+    help="Correction of the p-values of all pairs, per metric; holm-all: over all metrics and datasets.",
 )  # fmt: skip
 @more_option(
     "--across",
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     help="catalogues: compare results on the same queries whose tools were edited, added or removed.",
 )
 @format_option("markdown", "csv", "latex", note="latex: one table, ready to paste.")
-@click.option("--details", is_flag=True, help="All metrics and all numbers of each; in LaTeX, 95% intervals.")
+@click.option("--details", is_flag=True, help="All metrics and all their numbers; in LaTeX, 95% intervals.")
 @click.option(
     "--picture",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -102,8 +102,8 @@ def command(
 ) -> None:
     """Compare stored results with a baseline, the first one named.
 
-    A name is METHOD@DATASET, a result id, a folder, or a run file (RUN.trec@DATASET). With -d, names can be methods
-    alone. Over several datasets, macro means, ranks and a sentence on who is best are added:
+    A name is METHOD@DATASET, a result id, a folder, or a run file (RUN.trec@DATASET). With -d, a name can be just a
+    method. Over several datasets, the output adds macro means, ranks and a sentence about the best system:
 
       bench compare tgr@apibank dense@apibank bm25@apibank
 
@@ -111,8 +111,8 @@ def command(
 
     Every difference has a 95% interval, a paired randomisation test, and the minimum detectable effect (MDE). Queries
     that share a gold set, a dialogue or a template are resampled together, as their dataset's unit of independence says
-    (`bench data info`). That no difference is shown does not make two systems the same: --margin tests that. Results
-    on different queries are refused, and on different tools, unless you say so:
+    (`bench data info`). Failing to find a difference does not show equivalence: --margin tests that. Results on
+    different queries are refused. Results on different tools are refused, unless you ask for them:
 
       bench compare bm25@mytools bm25@mytools-edited --across catalogues
     """
@@ -145,21 +145,21 @@ def command(
         click.echo(texts[layout](report), nl=False)
 
 
-#: Metrics that are shown if none is named, and systems of which the moved queries are.
+#: Metrics shown by default, and the number of systems up to which moved queries are shown by default.
 _FIRST, _PAIR = 3, 2
-#: Moved queries that are listed each way if no number is given.
+#: Moved queries listed in each direction by default.
 _MOVED = 5
 #: More would bury the tables.
 _MOST_HINTS = 3
 
 
 def _print_short(report: Comparison, metrics: Sequence[str], moved: bool) -> None:
-    """The tables that a reader wants first.
+    """Print the tables that a reader wants first.
 
     Args:
         report: the comparison.
-        metrics: those that were named; the first few of the report if none was.
-        moved: whether the queries that moved most are shown however many systems there are.
+        metrics: the metrics named by the user; if empty, the first few of the report.
+        moved: whether to show the queries that moved most for any number of systems.
     """
     out = console()
     every = list(dict.fromkeys(metric.metric for dataset in report.datasets for metric in dataset.metrics))
@@ -196,7 +196,7 @@ def _print_short(report: Comparison, metrics: Sequence[str], moved: bool) -> Non
 
 
 def _print_shared(out: Console, report: Comparison, metrics: Sequence[str]) -> None:
-    """Notes of all datasets, each once, with the datasets that it is true of."""
+    """Print the notes of all datasets, each once, with the datasets it applies to."""
     notes: dict[str, list[str]] = {}
     for dataset in report.datasets:
         for note in _notes(dataset, metrics):
@@ -207,14 +207,14 @@ def _print_shared(out: Console, report: Comparison, metrics: Sequence[str]) -> N
 
 
 def _notes(dataset: DatasetReport, metrics: Sequence[str] | None = None, details: bool = False) -> list[str]:
-    """What a reader must know of a dataset's results. A mark that all of them have is about the dataset.
+    """What a reader must know about the results of a dataset. A mark shared by all of them is about the dataset.
 
     Args:
         dataset: its report.
-        metrics, details: as of `tried_sentences`.
+        metrics, details: as in `tried_sentences`.
     """
     common = [mark for mark in dataset.systems[0].marks if all(mark in item.marks for item in dataset.systems)]
-    # A warning says more than the mark that it begins with.
+    # A warning that begins with a mark includes it.
     shared = [mark for mark in common if not any(text.startswith(mark) for text in dataset.warnings)]
     notes = [f"note: {', '.join(shared)}"] if shared else []
     for system in dataset.systems:
@@ -226,7 +226,7 @@ def _notes(dataset: DatasetReport, metrics: Sequence[str] | None = None, details
 
 
 def _print_all(report: Comparison) -> None:
-    """Every number, dataset by dataset."""
+    """Print every number, dataset by dataset."""
     out = console()
     for dataset in report.datasets:
         _print_head(out, dataset, report.baseline, _notes(dataset, details=True))
@@ -274,14 +274,14 @@ def _print_head(out: Console, dataset: DatasetReport, baseline: str, notes: Sequ
 
 
 def _print_more(out: Console, dataset: DatasetReport) -> None:
-    """What was asked for beside the metrics."""
+    """Print the tables by slice."""
     for table in slice_tables(dataset):
         out.print(one_line(table.title), style="bold")
         out.print(table)
 
 
 def _print_margins(out: Console, metrics: Sequence[MetricReport], where: str = "") -> None:
-    """What is concluded of each difference with the margin that was given."""
+    """Print the conclusion about each difference for the given margin."""
     table = margin_table(metrics)
     if table.rows:
         out.print(f"{table.title}{where}", style="bold")
@@ -298,5 +298,5 @@ def _print_moves(out: Console, dataset: DatasetReport) -> None:
                 text = one_line(move.text or "", LONGEST_TEXT)
                 line = f"  {change}  {one_line(move.query_id)}  {text}"
                 out.print(line, no_wrap=True, overflow="ellipsis")
-                for told in tool_lines(move):
-                    out.print(f"               {told}", no_wrap=True, overflow="ellipsis")
+                for tools in tool_lines(move):
+                    out.print(f"               {tools}", no_wrap=True, overflow="ellipsis")

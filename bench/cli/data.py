@@ -46,11 +46,11 @@ command.add_command(import_tools)
 
 @command.command("info", common=("source", "json"))
 @_DATASET
-@click.option("--all", "everything", is_flag=True, help="Load the dataset, too, and show statistics of its tables.")
+@click.option("--all", "everything", is_flag=True, help="Also load the dataset and show statistics of its tables.")
 def info(dataset: str, everything: bool, as_json: bool) -> None:
     """Show a dataset's card: source, licence, counts, options, known issues.
 
-    With --all also statistics: tools, hierarchy, queries by split and slice, gold, text lengths, tokens.
+    --all adds statistics: tools, hierarchy, queries by split and slice, gold, text lengths, tokens.
     """
     from bench.data.units import judged_units, unit_name, unit_sizes
     from bench.registry.datasets import load_dataset, resolve
@@ -59,7 +59,7 @@ def info(dataset: str, everything: bool, as_json: bool) -> None:
     card = entry.card
     options = entry.options().model_fields
     counts = card.counts.model_dump(exclude={"dependence"}) if card.counts else {}
-    # The tables of an added dataset are here; those of others may have to be downloaded, so their cards have the sizes.
+    # The tables of an added dataset are local. Others may need a download, so their cards have the sizes.
     sizes = card.counts.dependence if card.counts else None
     origins: dict[str, int] = {}
     said: list[str] = []
@@ -110,7 +110,7 @@ def info(dataset: str, everything: bool, as_json: bool) -> None:
 
 
 def _statistics(loaded: Dataset) -> dict[str, Any]:
-    """Counts of a dataset's tables by name; some are counts by value."""
+    """Statistics of a dataset's tables by name; some values are counts by value."""
     from bench.data.hints import destructive_tools
     from bench.data.parents import parent_of
     from bench.models.tokens import can_count_tokens, count_tokens
@@ -168,18 +168,18 @@ def _print_statistics(loaded: Dataset) -> None:
 @command.command("fetch", common=("source", "json"))
 @click.argument("dataset", required=False, shell_complete=complete_datasets)
 @servers_option
-@click.option("--out", type=FOLDER, help="Folder for the tools of MCP servers, a file for each server.")
-@click.option("--verify", is_flag=True, help="Compare files, counts and tables that are here with their checksums.")
+@click.option("--out", type=FOLDER, help="Folder for the tools of MCP servers, one file per server.")
+@click.option("--verify", is_flag=True, help="Compare local files, counts and tables with their checksums.")
 def fetch(
     dataset: str | None, servers: list[Server], out: Path | None, skip_failed: bool, verify: bool, as_json: bool
 ) -> None:
     """Download and verify a dataset's files, and build its tables.
 
-    What is here already is not read again, unless you ask for it by --verify: then tables are built from the files and
-    compared with the stored ones, nothing is repaired, and a difference ends with code 1.
+    Files that are already local are not read again. With --verify, bench builds the tables from the files, compares
+    them with the stored ones, repairs nothing, and exits with 1 if they differ.
 
-    With --mcp or --mcp-config and --out, write the tools of live servers as files that bench data import reads: for a
-    commit. Files that say the same are not touched.
+    With --mcp or --mcp-config and --out, write the tools of live servers to files that you can commit and that bench
+    data import reads. Files with the same content are not touched.
     """
     from bench.registry import load_dataset
 

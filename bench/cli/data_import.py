@@ -1,4 +1,4 @@
-"""`bench data import`: a catalogue of tools as its owners have it."""
+"""`bench data import`: import a catalogue of tools in the form that its owners use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.show.numbers import several
 if TYPE_CHECKING:
     from bench.remote.servers import Server
 
-#: The forms of `bench.importing.tools.forms`, which `--help` does not wait for.
+#: The forms of `bench.importing.tools.forms`, repeated here because importing it would slow down `--help`.
 _FORMS = ("mcp", "openai", "anthropic", "gemini", "openapi")
 _SHOWN = 5
 
@@ -36,11 +36,11 @@ _SHOWN = 5
     "fields",
     multiple=True,
     metavar="FIELD=NAME",
-    help="What the file of queries calls a field: text=prompt, tools=expected.calls.name.",
+    help="Name of a field in the query file: text=prompt, tools=expected.calls.name.",
 )
-@click.option("--as", "form", type=click.Choice(_FORMS), help="Form of all sources [default: recognised].")
-@more_option("--drop-duplicates", is_flag=True, help="Of different tools with the same id, keep the first.")
-@more_option("--drop-unknown-gold", is_flag=True, help="Leave out what queries need of tools that no source has.")
+@click.option("--as", "form", type=click.Choice(_FORMS), help="Form of all sources [default: detected].")
+@more_option("--drop-duplicates", is_flag=True, help="If different tools have the same id, keep the first.")
+@more_option("--drop-unknown-gold", is_flag=True, help="Drop gold that names tools outside the sources.")
 @more_option("--replace", is_flag=True, help="Replace a dataset added under the same name.")
 @click.option("--unit", help="What makes queries dependent, as in bench data add.  [default: gold]")
 def command(
@@ -55,13 +55,13 @@ def command(
 ) -> None:
     """Import your tools as the dataset NAME.
 
-    SOURCE is a file or a folder: the answer of an MCP server to tools/list, functions of OpenAI, Anthropic or Gemini,
-    or OpenAPI. Several sources merge. SERVER=SOURCE names the server that the tools belong to.
+    SOURCE is a file or a folder: the reply of an MCP server to tools/list, functions for OpenAI, Anthropic or Gemini,
+    or OpenAPI. Several sources are merged. SERVER=SOURCE names the server that the tools belong to.
 
     --mcp starts a server, or asks the one at a URL: --mcp 'python server.py', --mcp NAME=http://localhost:8000/mcp. It
-    runs with your rights. No server is started that no option names.
+    runs with your rights. Only servers you name are started.
 
-    Without --queries, the dataset is a library without queries: for audits, and to import again with queries.
+    Without --queries, the dataset has tools but no queries: audit it, or import it again with queries.
     """
     from bench.data.units import parse_unit
     from bench.registry.catalogues import import_sources
@@ -106,7 +106,7 @@ def command(
     for query, tool in dataset.unknown_gold[:_SHOWN]:
         say(f"{one_line(query, 80)}: there is no tool {one_line(tool, 80)!r}; left out")
     if len(dataset.unknown_gold) > _SHOWN:
-        say(f"and {len(dataset.unknown_gold) - _SHOWN} more tools that are not there")
+        say(f"and {len(dataset.unknown_gold) - _SHOWN} more unknown tools")
     for place, remark in dataset.remarks[:_SHOWN]:
         say(f"{place}: {remark}")
     if len(dataset.remarks) > _SHOWN:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def executor_options(function: F) -> F:
-    """`--jobs` and `--ray`, as `jobs` and `address`."""
+    """`--jobs` and `--ray`, passed as `jobs` and `address`."""
     function = more_option(
         "--ray",
         "address",
@@ -36,7 +36,7 @@ def executor_options(function: F) -> F:
 
 
 def chosen_executor(jobs: int, address: str | None, load: Callable[[Spec], Dataset]) -> Executor | None:
-    """What `executor_options` ask for; None to run one cell after the other in this process.
+    """The executor that `executor_options` select; None to run one cell after the other in this process.
 
     Raises:
         UsageError: both are given.
@@ -49,7 +49,7 @@ def chosen_executor(jobs: int, address: str | None, load: Callable[[Spec], Datas
 
         return Processes(jobs)
     if jobs > 1:
-        raise UsageError("--ray takes as many cells at a time as the cluster has room for: give no --jobs with it.")
+        raise UsageError("--ray runs as many cells at a time as the cluster has room for: remove --jobs.")
     executor: Executor = join_cluster(address, load)
     return executor
 

@@ -34,7 +34,7 @@ from bench.results.store import to_json
 _NOT_RUN = EXIT_CODES["not run"]
 
 
-#: How a report is written to a file, by its ending.
+#: Suffix of a file -> how a report is written to it.
 _FORMS: dict[str, Callable[[GateReport], str]] = {".md": markdown, ".xml": junit, ".json": to_json}
 
 
@@ -46,13 +46,13 @@ def _check_suffixes(context: click.Context, parameter: click.Parameter, files: t
 
 
 class _WrongCommand(click.UsageError):
-    """click's own error of usage, with the code of what was not run."""
+    """click's usage error, with the exit code `could not run`."""
 
     exit_code = _NOT_RUN
 
 
 class _GateCommand(VerbCommand):
-    """A command whose own errors of usage are `could not run`: click's code for them would read as inconclusive."""
+    """A command whose usage errors exit with `could not run`: click's code for them would mean inconclusive."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -65,7 +65,7 @@ class _GateCommand(VerbCommand):
             raise _WrongCommand(str(error)) from None
 
 
-# `_run_gate` finds the folder of results: where there is none, the gate says so in its report.
+# `_run_gate` finds the results folder: if there is none, the gate says so in its report.
 @click.command("gate", cls=_GateCommand, params=[*COMMON["results"]], common=("source", "json"))
 @click.argument("candidate", shell_complete=complete_results)
 @click.option("--baseline", type=click.Path(path_type=Path), required=True, help="Baseline file from `bench bless`.")
@@ -102,7 +102,7 @@ def command(
       0  pass
       1  regression: a rule is violated
       2  inconclusive
-      3  could not run: something is missing, damaged or failed. A gate that could not run never passes
+      3  could not run: something is missing, damaged or failed; this never counts as a pass
       9  not comparable: other data, split, limit, protocol or scoring
     """
     report = _run_gate(candidate, baseline, policy, results)
@@ -116,7 +116,7 @@ def command(
         except BenchError as error:
             _print(f"bench: {error}\n", to_stderr=True)
             code = code or _NOT_RUN
-    # What tells of the gate elsewhere does not change what it decided.
+    # Failing to report the decision elsewhere does not change it.
     if github and (summary := os.environ.get("GITHUB_STEP_SUMMARY")):
         _append_summary(Path(summary), reported)
     shown = harmless_json(to_json(report)) if as_json else text(report)
@@ -130,12 +130,12 @@ def command(
 
 
 def _print(shown: str, to_stderr: bool = False) -> bool:
-    """Print a text. False where it cannot be written (a full disk); a reader who has gone away has seen enough."""
+    """Print a text. False if it cannot be written (a full disk); a closed pipe does not count as a failure."""
     try:
         click.echo(shown, nl=False, err=to_stderr)
     except OSError as error:
         stream = sys.stderr if to_stderr else sys.stdout
-        # What is not written yet would be tried again at exit, and change the code.
+        # Python would write the rest of the buffer at exit, fail again, and change the exit code.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         if not isinstance(error, BrokenPipeError) and not to_stderr:
             _print(f"bench: cannot print the report: {error.strerror}; the gate counts as not run.\n", to_stderr=True)
@@ -144,17 +144,17 @@ def _print(shown: str, to_stderr: bool = False) -> bool:
 
 
 def _append_summary(path: Path, reported: str) -> None:
-    """Add the report to the summary of a job of GitHub, after what earlier steps wrote there."""
+    """Append the report to the summary of a GitHub job."""
     try:
         with path.open("a", encoding="utf-8") as file:
             file.write(reported)
     except OSError as error:
-        told = f"::warning title=bench gate::the job's summary was not written ({error.strerror}).\n"
-        _print(told, to_stderr=True)
+        warning = f"::warning title=bench gate::the job's summary was not written ({error.strerror}).\n"
+        _print(warning, to_stderr=True)
 
 
 def _run_gate(name: str, baseline_file: Path, policy_file: Path, results: Path | None) -> GateReport:
-    """The report; what could not be read is one too."""
+    """The report; inputs that cannot be read give a report too."""
     sides = [Side(label=terminal_text(name, 500)), Side(label=terminal_text(str(baseline_file), 500))]
     try:
         policy = read_policy(policy_file)
@@ -168,5 +168,5 @@ def _run_gate(name: str, baseline_file: Path, policy_file: Path, results: Path |
     except BenchError as error:
         return not_judged("not run", [terminal_text(str(error))], *sides)
     except BrokenPipeError:
-        # Of a progress note; to bench's main program it would be an end like any other, with code 0.
-        return not_judged("not run", ["the reader of its messages went away before it was judged."], *sides)
+        # Raised by a progress note; bench's main program would end with code 0.
+        return not_judged("not run", ["the pipe for messages was closed before the gate reached a decision."], *sides)

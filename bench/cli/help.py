@@ -1,7 +1,8 @@
-"""The class of all commands: its help, the options that most commands have, and the answer to old spellings.
+"""The class of all commands: its help, the options that most commands share, and the reply to old spellings.
 
-A command is made with `cls=VerbCommand` (a group with `cls=Group`), and an option that few need with `more_option`:
-help lists it in a section of its own, below the others. `common` names its options of `bench.cli.common`.
+Every command module uses it. A command has `cls=VerbCommand` (a group `cls=Group`), and an option that few users need
+is a `more_option`, which help lists in a separate section below the others. `common` names options of
+`bench.cli.common`.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from bench.cli.spellings import became
 
 
 class MoreOption(click.Option):
-    """An option that few need."""
+    """An option that few users need."""
 
 
 more_option = partial(click.option, cls=MoreOption)
 
 
 class VerbCommand(click.Command):
-    """A command whose help has sections, and whose words hold no key.
+    """A command whose help has sections, and which refuses arguments that contain a key.
 
     Attributes:
         common: the names of its common options.
@@ -37,7 +38,7 @@ class VerbCommand(click.Command):
         self.params += common_options(self.common)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # Whatever verb it is: specs, names and reasons are stored.
+        # For every verb: specs, names and reasons are stored.
         refuse("the command", *args)
         typed = [*args]
         try:
@@ -47,17 +48,17 @@ class VerbCommand(click.Command):
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Call the command, with what its common options say."""
+        """Apply the common options and call the command."""
         use_common(ctx, self.common)
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options by section; an empty one is left out."""
+        """Write the options by section, without empty sections."""
         sections: dict[str, list[tuple[str, str]]] = {"Options": [], "More options": [], "Common options": []}
         common = {*common_options([*COMMON])}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            # Newer versions of click have a record of an argument, too.
+            # Newer versions of click also have help records for arguments.
             if record is not None and not isinstance(parameter, click.Argument):
                 few = "More options" if isinstance(parameter, MoreOption) else "Options"
                 sections["Common options" if parameter in common else few].append(record)
@@ -68,7 +69,7 @@ class VerbCommand(click.Command):
 
 
 class Group(click.Group):
-    """A group of such commands."""
+    """A group of `VerbCommand`s."""
 
     command_class = VerbCommand
     group_class = type
@@ -83,7 +84,7 @@ class Group(click.Group):
 
 
 def answer_old(context: click.Context, words: Sequence[str]) -> None:
-    """Raise the sentence of an old spelling, if there is one among the words."""
+    """Raise a usage error if the words contain an old spelling."""
     _, _, command = context.command_path.partition(" ")
     if sentence := became(command, words):
         raise click.UsageError(sentence)

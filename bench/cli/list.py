@@ -19,7 +19,7 @@ from bench.show.tables import Table, lines
 
 
 def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Names of the kind that was typed."""
+    """Shell completion: names of the kind that was typed."""
     kind = str(context.params.get("kind"))
     if kind in {"datasets", "methods", "results"}:
         names = {"datasets": complete_datasets, "methods": complete_methods, "results": complete_results}
@@ -37,20 +37,20 @@ def _plain_names(kind: str) -> list[str]:
 @click.command("list", cls=VerbCommand, common=("results", "json"))
 @click.argument("kind", type=click.Choice(["datasets", "methods", "metrics", "results", "schemas"]))
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_complete)
-@click.option("--stale", is_flag=True, help="Results of older code of their methods, and how to make them anew.")
+@click.option("--stale", is_flag=True, help="Results of older method code, and the commands to run them again.")
 @click.pass_context
 def command(
     context: click.Context, kind: str, names: tuple[str, ...], stale: bool, results: Path, as_json: bool
 ) -> None:
     """List datasets, methods, metrics, stored results, or the JSON Schemas of bench's files.
 
-    With NAMEs, only those are listed: methods and metrics with all that is known of them, schemas in full.
+    With NAMEs, list only those: methods and metrics with all details, schemas in full.
     """
     if kind == "results":
         _list_results(results, names, stale, as_json)
         return
     if stale or context.get_parameter_source("results") is ParameterSource.COMMANDLINE:
-        raise UsageError(f"{'--stale' if stale else '--results'} is of `bench list results`; leave it out for {kind}.")
+        raise UsageError(f"{'--stale' if stale else '--results'} goes with `bench list results`; omit it for {kind}.")
     listed: dict[str, Callable[[Sequence[str], bool], None]] = {
         "datasets": _list_datasets,
         "methods": _list_methods,
@@ -61,7 +61,7 @@ def command(
 
 
 def _print_rows(names: Sequence[str], rows: list[dict[str, Any]]) -> None:
-    """Rows as JSON: a list, or the one that was named."""
+    """Print rows as JSON: a list, or a single object if one name was given."""
     print_json(rows[0] if len(names) == 1 else rows)
 
 
@@ -71,7 +71,7 @@ def _list_datasets(names: Sequence[str], as_json: bool) -> None:
 
     named = list(dataset_entries())
     if names:
-        from bench.registry.datasets import resolve  # a list of all reads cards alone
+        from bench.registry.datasets import resolve  # a list of all needs only cards
 
         named = [resolve(name)[0].card.id for name in names]
     if as_json:
@@ -143,7 +143,7 @@ def _list_metrics(names: Sequence[str], as_json: bool) -> None:
 
 
 def _list_schemas(names: Sequence[str], as_json: bool) -> None:
-    """Names of schemas; the named ones in full, which is JSON in any case."""
+    """Names of schemas; the named ones in full, always as JSON."""
     from bench.cli.schemas import schema_files, shipped_schema
 
     known = list(schema_files())
@@ -159,7 +159,7 @@ def _list_schemas(names: Sequence[str], as_json: bool) -> None:
 
 
 def _list_results(folder: Path, names: Sequence[str], stale: bool, as_json: bool) -> None:
-    """Stored results of today's code, or the others."""
+    """Stored results of the current code, or of older code if `stale`."""
     from bench.comparison.rows import usual_template
     from bench.comparison.variants import variants_of
     from bench.lookup.current import Built, is_of_today
@@ -174,7 +174,7 @@ def _list_results(folder: Path, names: Sequence[str], stale: bool, as_json: bool
     current = {item.folder for item in latest(readable) if is_of_today(item.manifest, built=built) is not False}
     older = {item.folder for item in readable} - current
     named = {name_result(folder, name, older=True).folder for name in names}
-    # A result of older code that is named is listed, too.
+    # A named result is listed even if it is of older code.
     listed = [item for item in readable if item.folder in named or not names]
     shown = [item for item in listed if (item.folder in older) == stale or (names and not stale)]
     if as_json:

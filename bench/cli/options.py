@@ -1,4 +1,4 @@
-"""Options of several verbs, besides those that most have (`bench.cli.common`)."""
+"""Options of several verbs, besides the ones that most verbs share (`bench.cli.common`)."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from bench.results.settings import Setting, known_settings, option
 
 
 def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Method names for the shell."""
+    """Shell completion: method names."""
     from bench.registry import method_names
 
     return [name for name in method_names() if name.startswith(incomplete)]
 
 
 def complete_datasets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Dataset ids for the shell."""
+    """Shell completion: dataset ids."""
     from bench.data.entries import dataset_entries
 
     return [name for name in dataset_entries() if name.startswith(incomplete)]
 
 
 def complete_results(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Names and ids of stored results for the shell."""
+    """Shell completion: names and ids of stored results."""
     from bench.results.store import StoredResult, find_results
 
     stored = [item.manifest for item in find_results(results_folder()) if isinstance(item, StoredResult)]
@@ -44,7 +44,7 @@ def complete_results(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def servers_option(function: F) -> F:
-    """`--mcp`, `--mcp-config` and `--skip-failed`: live MCP servers, which nothing has started yet."""
+    """`--mcp`, `--mcp-config` and `--skip-failed`; the command receives `servers`, which are not started yet."""
 
     @click.option(
         "--mcp", multiple=True, metavar="SERVER", help="Command or URL of an MCP server to list the tools of."
@@ -70,7 +70,7 @@ def servers_option(function: F) -> F:
 
 
 class _TemplateType(click.ParamType[str]):
-    """A named template, or a Jinja file, of which the source is taken."""
+    """A named template, or a Jinja file; the value is its source."""
 
     name = "template"
 
@@ -81,7 +81,7 @@ class _TemplateType(click.ParamType[str]):
         try:
             return read_template(value)
         except ValueError as error:
-            # Jinja reads numbers as Python does, which refuses those of thousands of digits.
+            # Jinja reads numbers as Python does, which refuses numbers with thousands of digits.
             where, why = one_line(Path(str(value)).name, 60), one_line(str(error), 160)
             raise UsageError(f"the template {where} is not Jinja: {why}.") from None
 
@@ -95,7 +95,7 @@ _EVERYDAY = {"split", "limit"}
 
 
 def settings_options(*names: str) -> Callable[[F], F]:
-    """Options for settings of a run (`bench.results.settings`): those of these names, or all."""
+    """Options for settings of a run (`bench.results.settings`): the named ones, or all."""
 
     def decorated(function: F) -> F:
         for name, setting in reversed(known_settings().items()):

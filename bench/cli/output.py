@@ -1,4 +1,4 @@
-"""Output: JSON, fields and messages, and the console, which fits the terminal."""
+"""Output of all verbs: JSON, fields, messages, and a console that fits the terminal."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ _NO_TERMINAL_WIDTH = 100
 
 
 def console() -> Console:
-    """Standard output; a hundred columns when it is not a terminal."""
+    """A console for standard output, 100 columns wide if that is not a terminal."""
     from rich.console import Console
 
     class CleanConsole(Console):
-        """Names come from run files and other people's results: the terminal must not obey what is in them."""
+        """Removes control characters: names come from run files and other people's results."""
 
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
             for segment in super().render(renderable, options):
                 yield segment if segment.control else segment._replace(text=clean(segment.text))
 
         def on_broken_pipe(self) -> None:
-            """A reader who has gone is no failure; left to itself, rich ends the process with 1."""
+            """Raise instead of exiting with 1, as rich does: a closed pipe is not a failure."""
             raise BrokenPipeError
 
     width = None if sys.stdout is not None and sys.stdout.isatty() else _NO_TERMINAL_WIDTH
-    # Texts of datasets and methods are printed: their brackets are brackets, not markup.
+    # Brackets in texts of datasets and methods are not markup.
     return CleanConsole(width=width, highlight=False, markup=False, emoji=False)
 
 
 @contextmanager
 def whoever_reads() -> Iterator[None]:
-    """What is printed inside may lose its reader (`head`, a closed pager) without ending the command.
+    """Go on after output inside meets a closed pipe (`head`, a closed pager).
 
-    A check must come to its exit code: to bench's main program a reader who has gone is an end like any other.
+    A check must reach its own exit code: bench's main program ends with code 0 on a closed pipe.
     """
     try:
         yield
@@ -56,17 +56,17 @@ def whoever_reads() -> Iterator[None]:
 
 
 def say(message: str) -> None:
-    """A line for people on standard error; what files and services say may be in it."""
+    """Print a line for people to standard error; it may quote files and services."""
     click.echo(terminal_text(mask(message)), err=True)
 
 
 def print_json(value: Any) -> None:
-    """Indented JSON."""
+    """Print indented JSON."""
     click.echo(harmless_json(json.dumps(value, indent=1, ensure_ascii=False)))
 
 
 def harmless_json(text: str) -> str:
-    """JSON in which what a terminal would obey is escaped; a program reads the same values."""
+    """Escape control characters in JSON for the terminal; the parsed values stay the same."""
     return "\n".join(line if line.isprintable() else "".join(map(_escape_sign, line)) for line in text.split("\n"))
 
 
@@ -75,7 +75,7 @@ def _escape_sign(sign: str) -> str:
 
 
 def print_field(name: str, value: str) -> None:
-    """A line of a card: a bold name and a text, indented where it wraps."""
+    """Print a line of a card: a bold name and a text, with indented continuation lines."""
     from rich.table import Table
     from rich.text import Text
 

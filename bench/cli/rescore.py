@@ -1,4 +1,4 @@
-"""`bench rescore`: bring stored results to the newest rules, without running methods."""
+"""`bench rescore`: score stored results again by the newest rules, without running methods."""
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ from bench.show.tables import Table
 @click.command("rescore", cls=VerbCommand, common=("results", "source", "quiet", "json"))
 @click.argument("names", metavar="[RESULT]...", nargs=-1)
 def command(names: tuple[str, ...], results: Path, quiet: bool, as_json: bool) -> None:
-    """Compute the numbers of stored results again, without running a method.
+    """Score stored results again, without running a method.
 
-    RESULT is an id, a folder or METHOD@DATASET; all results of the folder by default. A result of an older version of
-    the protocol becomes one of the newest: its ranking is kept, and its metrics and intervals are computed by today's
-    rules. Where only the per-query values are stored, they are kept. Results that are up to date are left as they are.
-    A result of older code of its method takes the id that `bench run` would give it today, if that code is known to
-    give the same ranking.
+    RESULT is an id, a folder or METHOD@DATASET; default: all results of the folder. A result of an older protocol
+    version becomes one of the newest: it keeps its ranking, and its metrics and intervals are computed by the current
+    rules. Per-query values without a ranking are kept. Results that are up to date do not change. A result of older
+    method code takes the id that `bench run` would give it today, if both codes are known to give the same ranking.
 
-    Exits with 1 if a result cannot be scored again: its dataset is not available or has changed, or its ranking is not
-    there.
+    Exits with 1 if a result cannot be scored again, because its dataset is unavailable or has changed, or because its
+    ranking is missing.
     """
     bars = progress(quiet)
     loaded: dict[str, Dataset | BenchError] = {}
@@ -73,7 +72,7 @@ def command(names: tuple[str, ...], results: Path, quiet: bool, as_json: bool) -
 def _outcome(
     item: StoredResult | ResultError, dataset_of: Callable[[StoredResult], Dataset], built: Built
 ) -> dict[str, str]:
-    """What became of one result, for the table."""
+    """The outcome for one result, as a row of the table."""
     if isinstance(item, ResultError):
         return {"result": str(item.folder), "outcome": "failed", "error": str(item)}
     row = {"result": f"{item.manifest.result_id} {item.label}", "outcome": "rescored"}

@@ -1,4 +1,4 @@
-"""What a run ends with: a result with its metrics and costs, or several side by side."""
+"""Print results for `bench run`, `score` and `show`: one with its metrics and costs, or several in a table."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from bench.registry.differences import Differences
 
-#: What a run ends with, besides `tracc` (of the first five where no sets are recommended) and the latency.
+#: Metrics shown by default, besides `tracc` (`tracc@5` if no sets are recommended).
 FIRST = ("recall@5", "ndcg@5", "pass@5", "mmrr@100")
-#: The order of what tables have room for.
+#: Further metrics for tables, in the order in which they fill the width.
 HEADLINE = (
     "recall@5",
     "recall@10",
@@ -40,37 +40,37 @@ HEADLINE = (
     "map@100",
 )
 _SET_METRICS = ("tracc", "set_precision", "set_recall", "set_f1", "size_diff", "abstained", "answered", "false_returns")
-#: Of datasets that have what they are about.
+#: Metrics that only some datasets define.
 _FURTHER_METRICS = (
     *("forbidden@5", "forbidden", "excess_destructive@5", "excess_destructive"),
     *("abstained@5", "auroc", "aurc@5"),
 )
-#: Reasons why queries failed that are told of a result, and of each of several.
+#: Maximum failure reasons printed for one result, and for each of several.
 _MOST_REASONS, _MOST_OF_SEVERAL = 5, 2
-#: A band narrower than this does not show at three decimals.
+#: A narrower band is invisible at three decimals.
 _NARROW = 0.0005
 
 
 def set_metrics(result: StoredResult) -> tuple[str, ...]:
-    """The set metrics that a result has; those of the first five and ten where it recommends no sets."""
+    """The set metrics of a result; those at cutoffs 5 and 10 if it recommends no sets."""
     names = tuple(name for name in (*_SET_METRICS, *_FURTHER_METRICS) if name in result.metrics.metrics)
     return names if "tracc" in names else ("tracc@5", "tracc@10", *names)
 
 
 def first_metrics(results: Sequence[StoredResult]) -> tuple[str, ...]:
-    """The five metrics that a run ends with; of rankings that are too short for these, the first that there are."""
+    """The five metrics shown by default; the first available ones if rankings are too short for these."""
     known = dict.fromkeys(name for result in results for name in result.metrics.metrics)
     names = (*FIRST, "tracc" if "tracc" in known else "tracc@5")
     return names if not known.keys().isdisjoint(names) else tuple(known)[: len(names)]
 
 
 def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: bool = False) -> None:
-    """One result: its metrics with intervals and tie bands, its costs, and where it is.
+    """Print one result: its metrics with intervals and tie bands, its costs, and its folder.
 
     Args:
         result: the result.
-        metrics: those that are shown besides the first five.
-        everything: show all metrics and costs, and what differs from the paper of the method.
+        metrics: metrics to show besides the first five.
+        everything: show all metrics and costs, and the differences from the method's paper.
     """
     from rich.text import Text
 
@@ -93,7 +93,7 @@ def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: 
     shown = {name: scored.metrics[name] for name in names if name in scored.metrics}
     bands = {name: _band(value, scored.tie_draws(name)) for name, value in shown.items()}
     tied = any(bands.values())
-    # Where no gold tool has an alternative, the lenient mean is the mean.
+    # If no gold tool has an alternative, the lenient mean equals the mean.
     lenient = scored.lenient.means if scored.lenient is not None and scored.lenient.queries else {}
     heads = ("metric", "mean", "95% interval", *(["lenient"] if lenient else []), *(["ties"] if tied else []))
     table = Table([*heads], right=(1,))
@@ -126,7 +126,7 @@ def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: 
         _print_differences(out, differs)
     else:
         left = len(scored.metrics) - len(shown)
-        # Its id is looked up in the usual folder only.
+        # Ids are looked up only in the default folder.
         name = manifest.result_id if results_folder() in result.folder.parents else shlex.quote(str(result.folder))
         rows = sum(len(table.rows) for table in differs.values())
         more = f", all costs, what differs from the paper ({several(rows, 'row')})" if rows else " and all costs"
@@ -136,7 +136,7 @@ def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: 
 
 
 def tell_names(results: Sequence[StoredResult]) -> None:
-    """Say how names of tools in answers were mapped to ids, where they are no ids, and what answers had besides."""
+    """Report how tool names in answers were mapped to ids, and which fields of answers are not read."""
     for result in results:
         for name, value in result.manifest.facts.items():
             fact = name.rpartition(".")[2]  # a part of a method has its own name before it
@@ -147,20 +147,20 @@ def tell_names(results: Sequence[StoredResult]) -> None:
 
 
 def _why_not(metric: str, results: Sequence[StoredResult]) -> str:
-    """Why results have no value of a metric that was asked for."""
+    """Why results have no value for a requested metric."""
     from bench.metrics.catalogue import parse_metric
 
     parsed = parse_metric(metric)
     if parsed.needs_sets and not any("tracc" in result.metrics.metrics for result in results):
-        instead = f"; {metric}@5 is of the first five tools" if "k" in parsed.measure.cutoffs else ""
-        return f"it is of recommended sets, and none is recommended here{instead}"
+        instead = f"; {metric}@5 uses the first five tools" if "k" in parsed.measure.cutoffs else ""
+        return f"it scores recommended sets, and there are none{instead}"
     if parsed.measure.kind == "destructive":
         return "less than half of the tools have annotations (readOnlyHint, destructiveHint)"
-    return "no evaluated query has what it is about"
+    return "it is not defined for any evaluated query"
 
 
 def _print_repeats(out: Console, result: StoredResult, names: Sequence[str]) -> None:
-    """The variance within and between queries, where there are repeats."""
+    """Print the variance within and between queries if there are repeats."""
     repeats = result.metrics.repeats
     if repeats is None:
         return
@@ -179,12 +179,12 @@ def _print_repeats(out: Console, result: StoredResult, names: Sequence[str]) -> 
         out.print(sentence)
 
 
-#: Means of repeats that a line of a table has room for.
+#: Maximum means of repeats in a line of a table.
 _MOST_MEANS = 8
 
 
 def _band(value: MetricValue, draws: int) -> str:
-    """The tie band, where it is wide enough to show; `draws` are those of its expected value."""
+    """The tie band if it is wide enough to show; `draws` is the number of draws behind its expected value."""
     if value.tie_low is None or value.tie_high is None or value.tie_high - value.tie_low <= _NARROW:
         return ""
     drawn = f" ({draws} draws)" if draws else ""
@@ -210,13 +210,13 @@ def _print_costs(out: Console, result: StoredResult, everything: bool) -> None:
     out.print(f"tokens of tool text: {_tokens(scored.tokens)}")
     if "answer" in scored.tokens:
         out.print(
-            f"tokens of an answer, as the search sent it: {count(scored.tokens['answer'])} (asked for {manifest.depth} "
-            "tools)"
+            f"tokens of an answer, as the search sent it: {count(scored.tokens['answer'])} ({manifest.depth} tools "
+            "requested)"
         )
     if everything and (against := break_even(manifest, scored)) is not None:
         out.print(f"break-even: {against.sentence}")
     if (use := manifest.model_use) is not None:
-        cost = "price not known" if use.cost is None else f"cost {money(use.cost)}"
+        cost = "unknown price" if use.cost is None else f"cost {money(use.cost)}"
         tokens = f"{several(use.input_tokens, 'token')} in, {count(use.output_tokens)} out"
         out.print(f"language model: {several(use.requests, 'request')}, {tokens}, {cost}")
     if manifest.facts and everything:
@@ -224,7 +224,7 @@ def _print_costs(out: Console, result: StoredResult, everything: bool) -> None:
 
 
 def differences_in(result: StoredResult) -> dict[str, Differences]:
-    """What differs from the papers, for the methods of a result; nothing where no method of ours ran."""
+    """Differences from the papers for the methods of a result; empty for scored run files."""
     from bench.registry.differences import differences_of
 
     method = result.manifest.method
@@ -253,11 +253,11 @@ def _tokens(tokens: Mapping[str, float]) -> str:
 
 
 def print_comparison(results: Sequence[StoredResult], metrics: Sequence[str] = (), everything: bool = False) -> None:
-    """Several results: for each dataset the best first, intervals below the means.
+    """Print several results: per dataset the best first, with intervals below the means.
 
     Args:
         results: the results.
-        metrics: those that are shown whether or not one table has room for them.
+        metrics: metrics to show even if one table has no room for them.
         everything: show all metrics.
     """
     from rich.text import Text
@@ -267,7 +267,7 @@ def print_comparison(results: Sequence[StoredResult], metrics: Sequence[str] = (
     for members in comparable(results):
         data = members[0].manifest.dataset
         limit = "" if data.limit is None else f", limit {data.limit}"
-        # What is true of the queries of every row stands above the table and not in each row.
+        # Marks shared by all rows are above the table.
         shared = [mark for mark in data.marks if all(mark in member.manifest.dataset.marks for member in members)]
         about = "; ".join([judged_sample(data), *(mark.text for mark in shared)])
         out.print(Text(f"{data.spec} ({data.split}{limit}; {about})", style="bold"))
@@ -304,14 +304,14 @@ def print_comparison(results: Sequence[StoredResult], metrics: Sequence[str] = (
 
 
 def _room(labels: Sequence[str], width: int) -> int:
-    """How many metrics fit next to the longest label."""
+    """The number of metrics that fit next to the longest label."""
     label = min(30, max(map(len, labels)))
     # A mean with its interval takes nine characters, its column three more; the last one is `failed`.
     return max(2, (width - label - 12) // 12)
 
 
 def _chosen(members: Sequence[StoredResult], metrics: Sequence[str], room: int, everything: bool) -> list[str]:
-    """The metrics that are shown: all, or those that were named and as many of the first ones as there is room for."""
+    """The metrics to show: all, or the named ones and as many of the default ones as fit."""
     usual = first_metrics(members)
     if everything:
         usual = (*usual, *HEADLINE, *(name for member in members for name in member.metrics.metrics))

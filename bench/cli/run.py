@@ -59,8 +59,8 @@ _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
     type=click.Choice(["never", "missing", "remote", "always"]),
     default="remote",
     show_default=True,
-    help="Existing results: fail; keep them and run only what is missing; run those again whose method asks a service "
-    "of which no version is given; run everything again.",
+    help="Existing results: fail; keep them and run only what is missing; rerun methods that call an unversioned "
+    "service; rerun everything.",
 )
 @executor_options
 @more_option("--no-cache", is_flag=True, help="Ignore cached embeddings and compute them again.")
@@ -85,7 +85,7 @@ def command(
 
     Without arguments, bench runs tgr on starter. Methods and datasets take parameters in parentheses:
     'dense(similarity=l2)', 'rectools(split=bundle-disjoint)'. EXPERIMENT is a TOML file with methods and datasets, and
-    RESULT a stored result (a folder, an id or METHOD@DATASET), whose settings are used again; both replace these
+    RESULT a stored result (a folder, an id or METHOD@DATASET) whose settings are used again. Either replaces these
     options.
     """
     use_session(click.get_current_context(), cache=False if no_cache else None)
@@ -134,7 +134,7 @@ def command(
             try:
                 done.append(outcome if alias is None else set_alias(outcome, alias))
             except BenchError as error:
-                # Another process was faster, or the disk is full. The result is stored.
+                # Another process took the name, or the disk is full. The result is stored.
                 problems.append(error)
                 done.append(outcome)
             if len(plans) > 1:
@@ -153,7 +153,7 @@ def command(
 
 
 def _read_settings(name: str, results: Path) -> Any:
-    """An experiment with the settings of a stored result, of whatever code: its tables are not read.
+    """An experiment with the settings of a stored result, even of older code; its tables are not read.
 
     Raises:
         UsageError: there is no such result, or it is a scored run file.
@@ -166,27 +166,27 @@ def _read_settings(name: str, results: Path) -> Any:
     manifest, asked = result.manifest, settings_of(result.manifest)
     if asked.file is not None:
         raise UsageError(
-            f"{name} is a scored run file, which no method makes: score the file again by {command_of(manifest)}."
+            f"{name} is a scored run file, without a method to run; score the file again: {command_of(manifest)}."
         )
     if faults := contradictions(manifest):
         raise ResultError(f"{name} cannot be run again: {faults[0]}.")
-    # Those that were added since among them.
+    # Including metrics that were added after the run.
     metrics = [metric for metric in result.metrics.metrics if metric not in {*DEFAULT_METRICS, *FURTHER_METRICS}]
     given = {"methods": [asked.method], "datasets": [asked.dataset], "metrics": metrics}
     return Experiment.model_validate(given | asked.non_defaults())
 
 
 def _with_parameters(methods: tuple[str, ...], parameters: tuple[str, ...]) -> tuple[str, ...]:
-    """Lay `--set NAME=VALUE` over the method's spec."""
+    """Apply `--set NAME=VALUE` to the method's spec."""
     if not parameters:
         return methods
     if len(methods) != 1:
-        raise UsageError("--set goes with one method; with several write 'dense(similarity=l2)'.")
+        raise UsageError("--set goes with one method; with several, write 'dense(similarity=l2)'.")
     return (str(parse(methods[0]).with_arguments(read_settings(parameters))),)
 
 
 def read_settings(texts: tuple[str, ...]) -> dict[str, Value]:
-    """The values of `--set NAME=VALUE`, by name."""
+    """Parse `--set NAME=VALUE` options into values by name."""
     values: dict[str, Value] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -197,7 +197,7 @@ def read_settings(texts: tuple[str, ...]) -> dict[str, Value]:
 
 
 def _check_alias(name: str, results: Path, plans: list[Plan]) -> str:
-    """An alias that is free for the one method of the plans, before anything runs."""
+    """Check before anything runs that the alias is free for the one method of the plans, and return it."""
     alias, specs = read_alias(name), {str(plan.method) for plan in plans}
     if len(specs) > 1:
         raise UsageError(f"--name goes with one method; {name!r} cannot name {len(specs)} of them.")
@@ -206,6 +206,6 @@ def _check_alias(name: str, results: Path, plans: list[Plan]) -> str:
 
 
 def _check_plan(plan: Plan) -> Plan:
-    """The plan with canonical specs: parameters are checked before anything is loaded."""
+    """Check parameters before anything is loaded, and return the plan with canonical specs."""
     _, _, dataset = resolve(plan.dataset)
     return plan.model_copy(update={"dataset": parse(dataset), "method": check_spec(plan.method)})

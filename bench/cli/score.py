@@ -25,7 +25,7 @@ from bench.results.settings import EvaluatedSplit
 @click.command("score", cls=VerbCommand, common=("results", "source", "json"))
 @click.argument("run_file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
-    "-d", "--dataset", required=True, shell_complete=complete_datasets, help="Dataset that the system was run on."
+    "-d", "--dataset", required=True, shell_complete=complete_datasets, help="Dataset that the system ran on."
 )
 @click.option("--name", help="Name of the system [default: the file's name].")
 @settings_options("split", "template")
@@ -69,6 +69,6 @@ def command(
 
 
 def _read(path: Path) -> tuple[bytes, str]:
-    """The bytes of a run file or of standard input, read once, and a name for it that can be stored."""
+    """Read a run file or standard input once: its bytes, and a file name that can be stored."""
     data = sys.stdin.buffer.read() if str(path) == "-" else read_run_file(path)
     return data, os.fsencode(path.name).decode("utf-8", "replace")

@@ -25,7 +25,7 @@ from bench.show.tables import Table, mean_cell
 @click.argument("result", shell_complete=complete_results)
 @format_option("trec", "jsonl", note="`trec` and `jsonl` write the run to standard output.")
 @click.option("--metric", "metrics", multiple=True, help="Additional metric; repeatable.")
-@click.option("--all", "everything", is_flag=True, help="Show all metrics and costs, and what differs from the paper.")
+@click.option("--all", "everything", is_flag=True, help="Show all metrics and costs, and differences from the paper.")
 @click.option(
     "--by", "by", metavar="SLICE", help="Split the queries by a slice: one of those below, or one of the dataset."
 )
@@ -49,21 +49,21 @@ def command(
     RESULT is a folder, a result id or its prefix, a name given by `bench run --name`, or METHOD@DATASET. Every dataset
     has these slices: `gold`, the number of gold tools; `category` of the gold tools; `length` of the query in words;
     `prerequisite`, whether a gold tool depends on another one (needs annotated edges); `tool` and `parent`, how much of
-    the gold, or of its parents, occurs in train: all (seen), part (mixed) or none (unseen). `dev` means that some of
-    what train lacks occurs in dev.
+    the gold, or of its parents, occurs in train: all (seen), part (mixed) or none (unseen). `dev` means that part of
+    the gold is missing from train but occurs in dev.
     """
     stored = find_result(results, result)
     for name in metrics:
         if name not in stored.metrics.metrics:
             raise UsageError(
                 f"{stored.label} has no metric {name!r}; `bench show {stored.manifest.result_id} --all` lists "
-                "what it has, and `bench run --metric` adds one."
+                "its metrics, and `bench run --metric` adds one."
             )
     if repeat is not None and layout not in {"trec", "jsonl"}:
-        raise UsageError("--repeat goes with --format trec or jsonl; tables are about all repeats.")
+        raise UsageError("--repeat goes with --format trec or jsonl; tables cover all repeats.")
     if by is not None:
         if layout not in {"table", "json"}:
-            raise UsageError(f"--by makes a table or JSON, and does not go with --format {layout}.")
+            raise UsageError(f"--by prints a table or JSON; it does not go with --format {layout}.")
         _show_slices(stored, by, metrics, layout == "json")
     elif layout == "json":
         variants = stored_variants([stored])[stored.manifest.result_id]
@@ -88,7 +88,7 @@ def command(
         print_result(stored, metrics, everything)
 
 
-#: Columns of a table of slices; with the value's, they fit into a hundred columns.
+#: Metric columns of a table of slices; with the column of values they fit into 100 characters.
 _MOST_METRICS = 6
 
 
@@ -98,7 +98,7 @@ def _show_slices(result: StoredResult, by: str, metrics: tuple[str, ...], as_jso
     from bench.registry import load_dataset
     from bench.results.slices import by_slice
 
-    # What compares queries of all slices has no value by slice.
+    # Metrics that compare queries across slices have no value per slice.
     known = [name for name in set_metrics(result) if parse_metric(name).measure.averages]
     usual = (*metrics, "recall@5", "ndcg@5", "pass@5", *HEADLINE, *known)
     names = [name for name in dict.fromkeys(usual) if name in result.metrics.metrics]

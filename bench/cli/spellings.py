@@ -1,13 +1,13 @@
-"""Spellings of older versions, each answered by one sentence.
+"""Spellings of older versions, each with a sentence that names the new one. `bench.cli.help` looks them up.
 
-Those of version 0.3 are here; the next version empties the table.
+The table covers version 0.3; the next version empties it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-#: What was typed after `bench` -> what became of it. The words of an option follow those of its command.
+#: What a user types after `bench` -> what replaced it. The words of an option follow those of its command.
 _BECAME = {
     "comment": "is gone: the jobs that `bench init` writes post the report themselves",
     "compare --latex": "is now bench compare --format latex",
@@ -34,11 +34,11 @@ _BECAME = {
 
 
 def became(command: str, words: Sequence[str]) -> str:
-    """What became of an old spelling among the words that follow a command; empty if there is none.
+    """The sentence for an old spelling among the words after a command; empty if there is none.
 
     Args:
         command: the words of the command or group after `bench`, such as `data`.
-        words: what follows it.
+        words: the words after it.
     """
     above = command.split()
     typed = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
@@ -50,7 +50,7 @@ def became(command: str, words: Sequence[str]) -> str:
 
 
 def _contains(words: Sequence[str], part: Sequence[str]) -> bool:
-    """Whether the part is among the words: an option anywhere, the name of a command first."""
+    """Whether the words contain the part: an option anywhere, the name of a command first."""
     if not part:
         return False
     starts = range(len(words)) if part[0].startswith("-") else [0]

@@ -21,9 +21,9 @@ def command() -> None:
 @click.argument("result", shell_complete=complete_results)
 @click.argument("name")
 def rename(result: str, name: str, results: Path) -> None:
-    """Call RESULT by NAME from now on, in every table and command, as `bench run --name` does.
+    """Give RESULT the display name NAME in all tables and commands, as `bench run --name` does.
 
-    Its id, numbers and digests stay. The method's own spec as NAME takes the name away.
+    Its id, numbers and digests stay. The method's spec as NAME removes the display name.
     """
     from bench.lookup.aliases import read_alias, set_alias
     from bench.lookup.finding import name_result
@@ -36,13 +36,13 @@ def rename(result: str, name: str, results: Path) -> None:
 
 @command.command("rm", common=("results",))
 @click.argument("names", nargs=-1, required=True, metavar="RESULT...", shell_complete=complete_results)
-@click.option("--yes", is_flag=True, help="Remove them; else say what would be removed, and what depends on it.")
-@click.option("--ranking", is_flag=True, help="Remove run.parquet alone, and say so in the manifest; the numbers stay.")
+@click.option("--yes", is_flag=True, help="Remove them; otherwise only list them and what depends on them.")
+@click.option("--ranking", is_flag=True, help="Remove only run.parquet and note it in the manifest; the numbers stay.")
 def remove(names: tuple[str, ...], yes: bool, ranking: bool, results: Path) -> None:
-    """Remove stored results. They cannot be had back but by running them again.
+    """Remove stored results. The only way to restore them is to run them again.
 
-    What names one of them is named first: its alias, and below the working folder baselines, submissions and reports.
-    Those stay. A baseline keeps its numbers; what goes is the evidence behind it.
+    First, bench lists what refers to them: aliases, and baselines, submissions and reports below the working folder.
+    These files stay. A baseline keeps its numbers, but loses the evidence behind them.
     """
     from bench.lookup.finding import name_result
     from bench.lookup.removal import find_dependants, find_removable, remove_result

@@ -1,6 +1,6 @@
-"""Finding datasets and methods by name: built-in ones and plug-ins.
+"""Find datasets and methods by name: built-in ones and plug-ins.
 
-The harness never names a concrete method or dataset; it asks here.
+The harness never names a concrete method or dataset; it looks them up here.
 """
 
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """`load_dataset`, imported on first use (PEP 562): what reads stored results loads no dataset."""
+    """`load_dataset`, imported on first use (PEP 562): commands that read stored results do not need it."""
     if name != "load_dataset":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from bench.registry.datasets import load_dataset

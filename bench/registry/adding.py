@@ -1,4 +1,4 @@
-"""Adding user datasets: BEIR folders, Parquet exports and full-size upstream archives."""
+"""Add user datasets (BEIR folders, Parquet exports, full-size upstream archives) for `bench data add` and `import`."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def add_datasets(
     replace: bool = False,
     unit: Sequence[Relation] | None = None,
 ) -> Iterator[Dataset]:
-    """Read a folder and keep its tables as one or more datasets of the user's.
+    """Read a folder and store its tables as one or more user datasets.
 
     Args:
-        name: the id of a card that the user must bring the files for (`apibank-full`), the folder name of several
-            such cards (`toolbench`: all that `source` has files of), or a new id for a folder in BEIR form or one
-            that `bench data export --format parquet` wrote.
+        name: the id of a card whose files the user must provide (`apibank-full`), the folder name of several such
+            cards (`toolbench`: all cards whose files are in `source`), or a new id for a BEIR folder or an export
+            of `bench data export --format parquet`.
         source: the folder to read.
-        drop_unknown_gold: for BEIR form: leave out gold that names tools outside the corpus.
-        replace: put the new dataset in the place of one that was added under the same id.
-        unit: the relations that make queries dependent (see `bench.data.units`), for the card; None keeps those of the
-            card or export, or the default where neither names any.
+        drop_unknown_gold: for a BEIR folder: drop gold that names tools outside the corpus.
+        replace: replace a dataset that was added under the same id.
+        unit: the relations that make queries dependent (see `bench.data.units`), for the card; None keeps the unit of
+            the card or export, or the default if neither has one.
 
     Raises:
-        UsageError: the id is taken, or the folder is in no known form.
-        UnavailableError: the folder lacks the files of the dataset asked for.
+        UsageError: the id is taken, or the format of the folder is unknown.
+        UnavailableError: the folder lacks the files of the requested dataset.
         DataError: a file is malformed.
     """
     check_id(name)
@@ -85,7 +85,7 @@ _DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)\d)(\.|$)", re.IGNORECASE)
 
 
 def check_id(name: str) -> None:
-    """Raise `UsageError` unless the name can be a dataset's id."""
+    """Raise `UsageError` unless the name is a valid dataset id."""
     if not re.fullmatch(ID_PATTERN, name):
         raise UsageError(
             f"{name!r} is not a valid dataset id: use up to 64 letters, digits, dots, hyphens and underscores."
@@ -95,14 +95,14 @@ def check_id(name: str) -> None:
 
 
 def check_free(name: str) -> None:
-    """Raise `UsageError` for the id or an alias of a dataset that no user added."""
+    """Raise `UsageError` if the name is the id or an alias of a built-in or plug-in dataset."""
     installed = installed_entries().values()
     if name.casefold() in {word.casefold() for entry in installed for word in (entry.card.id, *entry.card.aliases)}:
         raise UsageError(f"a dataset {name!r} already exists; choose another name.")
 
 
 def with_unit(card: Card, by: Sequence[Relation] | None) -> Card:
-    """The card with the unit that its user chose; as it is if there was no choice."""
+    """The card with the unit chosen by its user; unchanged for None."""
     if by is None:
         return card
     return card.model_copy(update={"unit": Unit(by=list(by), reason="Chosen by the user who added the dataset.")})
@@ -135,13 +135,13 @@ def _card(name: str, source: Path, notes: Sequence[str]) -> dict[str, Any]:
 
 
 def check_absent(name: str, replace: bool) -> None:
-    """Raise `UsageError` if a dataset was added under the name and may not be replaced."""
+    """Raise `UsageError` if a dataset was added under the name, unless it may be replaced."""
     if not replace and _folder(name).exists():
         raise UsageError(f"a dataset {name!r} already exists; use --replace to replace it.")
 
 
 def stored_tools(name: str) -> list[Tool]:
-    """The tools of the dataset that was added under the name, after those that it had before."""
+    """The tools of the dataset that was added under the name, preceded by the tools of its earlier contents."""
     tools: list[Tool] = []
     for folder in (*reversed(earlier_folders(name)), _folder(name)):
         with suppress(BenchError):
@@ -154,11 +154,11 @@ def _folder(name: str) -> Path:
 
 
 def keep(dataset: Dataset, replace: bool) -> Dataset:
-    """Store a dataset of the user's: whole or not at all.
+    """Store a user dataset atomically.
 
     Raises:
-        UsageError: one was added under its id, and it may not be replaced; or it holds a key.
-        StorageError: it cannot be written; what was there is unchanged.
+        UsageError: a dataset was added under its id and may not be replaced, or the new one contains a key.
+        StorageError: it cannot be written; an existing dataset is unchanged.
     """
     refuse(f"the dataset {dataset.card.id}", *map(repr, (dataset.card, dataset.tools, dataset.queries)))
     folder = _folder(dataset.card.id)

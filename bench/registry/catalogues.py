@@ -1,4 +1,4 @@
-"""Catalogues of tools as datasets of the user's, and the lists of live servers as files."""
+"""Store tool catalogues as user datasets, and write the tools of servers to files, for `bench data` and the API."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def import_sources(
     fields: Iterable[tuple[str, str]] = (),
     notes: list[str] | None = None,
 ) -> Dataset:
-    """Keep the tools of files, folders, MCP servers and programs as a dataset, with or without queries.
+    """Store the tools of files, folders, MCP servers and programs as a dataset, with or without queries.
 
     Args:
-        name, form, drop_duplicates, drop_unknown_gold, replace: as of `bench.import_tools`.
-        sources: files or folders, each as `PATH` or `SERVER=PATH`, or values that a program passes.
-        queries: a file of queries, a folder with queries.jsonl and qrels in BEIR form, or rows with `query` and
-            `tools`; None for a dataset without queries.
-        servers: MCP servers, which are started or asked for their tools, one after the other.
-        skip_failed: leave out servers that do not list their tools, instead of an error.
+        name, form, drop_duplicates, drop_unknown_gold, replace: as in `bench.import_tools`.
+        sources: files or folders, each as `PATH` or `SERVER=PATH`, or documents from a program.
+        queries: a file of queries, a BEIR folder with queries.jsonl and qrels, or rows with `query` and `tools`; None
+            for a dataset without queries.
+        servers: MCP servers to start or ask for their tools, one after the other.
+        skip_failed: leave out servers that do not list their tools, instead of raising an error.
         unit: the relations that make queries dependent; None for the default.
-        fields: pairs of our name of a field, or `text`, and what the queries call it: a path such as `case.prompt`.
-        notes: takes sentences about what of the queries was read otherwise than it is written, or not read, which the
-            dataset keeps among its known issues.
+        fields: pairs of bench's name of a field, or `text`, and its name in the queries: a path such as `case.prompt`.
+        notes: receives sentences about parts of the queries that are not read, or read differently from how they are
+            written; they also become known issues of the dataset.
 
     Raises:
         UsageError: the id is taken, a source or the queries cannot be read, or two servers have one name.
@@ -90,12 +90,12 @@ def import_sources(
             f"{': '.join(parts[0])}."
         )
     unknown: list[tuple[str, str]] = []
-    # The dataset that is replaced tells what a tool that was renamed is called now.
+    # The dataset that is replaced shows which tools were renamed.
     tools, earlier = catalogue.tools, partial(stored_tools, name)
     parsed: list[Query] = []
     if isinstance(queries, Path) and queries.is_dir():
         if named.given:
-            raise UsageError("--field names fields of a file of queries; a folder in BEIR form has its own.")
+            raise UsageError("--field names fields of a query file; the field names of a BEIR folder are fixed.")
         record = NameRecord()
         parsed, _, _ = import_queries(queries, ToolNames(tools, earlier), notes, record=record)
         notes += filter(None, [record.mapped()])
@@ -126,7 +126,7 @@ def import_sources(
 
 
 def _rows_of(queries: object, fields: FieldNames) -> tuple[list[tuple[str, Any]], str]:
-    """(place, row) of each row of a file or a list, and what messages call it."""
+    """(place, row) of each row of a file or a list, and its name in messages."""
     if isinstance(queries, Path):
         return query_rows(queries, fields), str(queries)
     if isinstance(queries, str) or not isinstance(queries, Sequence):
@@ -141,23 +141,23 @@ def list_tools(
     """Ask MCP servers for their tools.
 
     Args:
-        servers: what is started or asked, one after the other.
-        form: the form that all sources are read as.
-        skip_failed: leave out servers that fail, unless all do and there is nothing else.
-        others: whether there is something else.
+        servers: servers to start or ask, one after the other.
+        form: the form of all sources.
+        skip_failed: leave out servers that fail, unless all fail and there are no other sources.
+        others: whether there are other sources.
 
     Returns:
-        Of each server a document with its name, or that of its host or program; (server, why it failed) of those that
-        were left out; (server, what is odd about its list).
+        For each server a document with its name, or the name of its host or program; (server, reason) for each server
+        that failed; (server, remark) for lists with oddities.
 
     Raises:
-        UsageError: two servers have the same name, or the form is not that of MCP.
-        DataError: a list has what JSON data of bounded size has not.
-        UnavailableError: servers cannot be started, do not answer, or not with a list of tools.
+        UsageError: two servers have the same name, or the form is not MCP.
+        DataError: a list is not JSON data of bounded size.
+        UnavailableError: a server cannot be started, does not reply, or replies without a list of tools.
     """
     if servers and form not in {None, "mcp"}:
         raise UsageError(
-            f"an MCP server lists its tools as mcp, not as {form}; leave out --as, and each form is recognised."
+            f"an MCP server lists its tools as mcp, not as {form}; remove --as to detect the form of each source."
         )
     by_name: dict[str, tuple[Document, Source]] = {}
     remarks: list[tuple[str, str]] = []
@@ -184,30 +184,29 @@ def list_tools(
         if listing.remark:
             remarks.append((label, f"{listing.remark}, with {several(len(listing.tools), 'tool')}"))
         if MASK in repr(listing.tools):
-            remarks.append((label, f"its list holds a key, which is replaced by {MASK}"))
+            remarks.append((label, f"its list contains a key, which is replaced by {MASK}"))
     if failed and not (skip_failed and (by_name or others)):
-        hint = "; leave out what fails with --skip-failed" if by_name or others else ""
+        hint = "; leave out servers that fail with --skip-failed" if by_name or others else ""
         raise UnavailableError(f"{'; '.join(reason for _, reason in failed)}{hint}.")
     return list(by_name.values()), [(words, f"left out: {reason}") for words, reason in failed], remarks
 
 
 def write_tools(servers: Sequence[Server], folder: Path, *, skip_failed: bool = False) -> Iterator[tuple[str, str]]:
-    """Write the tools of live servers as `SERVER.json`, each a file that `bench data import` reads.
+    """Write the tools of live servers to `SERVER.json` files that `bench data import` reads.
 
-    Tools are in the order of their names. A tool that differs in the order of keys alone stays as the file has it.
+    Tools are sorted by name. A tool that differs only in the order of keys stays as it is in the file.
 
     Args:
-        servers: what is started or asked.
-        folder: where the files go; it is made if it is not there.
+        servers: servers to start or ask.
+        folder: the folder for the files; created if missing.
         skip_failed: leave out servers that fail.
 
     Yields:
-        (place, what became of it): of each file, of each file of the folder that no server has, and of what was left
-        out.
+        (place, outcome) for each file, for each file of the folder without a server, and for everything left out.
 
     Raises:
         UnavailableError: a server does not list its tools.
-        DataError: a file in the way is no list of tools.
+        DataError: an existing file is not a list of tools.
         StorageError: a file cannot be written.
     """
     listed, failed, remarks = list_tools(servers, skip_failed=skip_failed)
@@ -232,5 +231,5 @@ def write_tools(servers: Sequence[Server], folder: Path, *, skip_failed: bool = 
         yield str(file), f"{'unchanged' if is_same else 'written'}, {several(len(tools), 'tool')}"
     with storage_errors(str(folder)):
         for stale in sorted(set(folder.glob("*.json")) - files):
-            yield str(stale), "no server that was listed has it; delete it if its server is gone"
+            yield str(stale), "belongs to none of the listed servers; delete it if its server is gone"
     yield from (*failed, *remarks, *catalogue.remarks)

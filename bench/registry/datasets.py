@@ -1,18 +1,17 @@
-"""Loading datasets by name (`bench.data.entries` finds them).
+"""Load datasets by name; `bench.data.entries` finds them, and every command that needs a dataset calls this.
 
 A dataset folder holds `card.toml` and `loader.py`. The loader has a function
 
     def load(files: Files, options: Options, card: Card) -> Tables
 
-and may declare a class `Options(ParameterSet)`, whose fields are set as in `rectools(split=bundle-disjoint)`; a loader
-of several cards may declare a dict of such classes by the cards' `variant`. A loader whose queries have searches may
-declare `bench.data.queryviews.ViewOptions`, and returns the requests: the views are made of them here.
-A folder with cards whose files the user must bring (`obtain`) holds, beside the loader of its other cards if it has
-any, `importer.py` with
+and may declare a class `Options(ParameterSet)`, whose fields users set as in `rectools(split=bundle-disjoint)`; a
+loader of several cards may declare a dict of such classes by the cards' `variant`. A loader whose queries have searches
+may declare `bench.data.queryviews.ViewOptions` and returns the requests; this module builds the views.
+If users must provide the files of some cards (`obtain`), the folder also holds `importer.py` with
 
     def read(folder: Path) -> dict[str, Tables]
 
-which gives the tables of every such card id that the user's folder has the files of.
+which returns the tables of these cards, by card id, if their files are in the user's folder.
 """
 
 from __future__ import annotations
@@ -40,17 +39,17 @@ from bench.data.tables import SPLITS, Tables
 from bench.data.units import judged_units, unit_sizes
 from bench.identity.reach import reach_modules
 
-#: What makes a dataset of a loader's tables, and stores it.
+#: Modules that build a dataset from a loader's tables and store it.
 _STORING = ("bench.data.dataset", "bench.data.parquet")
 
 
 def resolve(spec: Spec | str) -> tuple[DatasetEntry, ParameterSet, str]:
-    """Entry, checked options and canonical spec of a dataset, without loading it."""
+    """Return the entry, checked options and canonical spec of a dataset, without loading it."""
     spec = parse(spec) if isinstance(spec, str) else spec
     refuse("the dataset", str(spec))
     entry = dataset_entry(spec.name)
     if not (entry.module or "").startswith("bench.datasets."):
-        # Its texts are stored with results, exported and published; those of bench's own cards are public.
+        # Texts of a card are stored with results, exported and published. Built-in cards are public anyway.
         refuse(f"the card of the dataset {entry.card.id}", repr(entry.card))
     options = check_parameters(entry.options(), Spec(entry.card.id, spec.arguments), "dataset")
     library = _library(options)
@@ -62,19 +61,19 @@ def resolve(spec: Spec | str) -> tuple[DatasetEntry, ParameterSet, str]:
 
 
 def _library(options: ParameterSet) -> LibraryOptions:
-    """The part of a dataset's options that says which tools its library has."""
+    """The part of a dataset's options that selects the tools of its library."""
     assert isinstance(options, LibraryOptions)
     return options
 
 
 def _own(entry: DatasetEntry, options: ParameterSet) -> ParameterSet:
-    """The part of a dataset's options that its loader declares."""
+    """The part of a dataset's options declared by its loader."""
     declared = entry.own_options()
     return declared.model_validate({name: getattr(options, name) for name in declared.model_fields})
 
 
 def _other(entry: DatasetEntry, name: str, field: str) -> DatasetEntry:
-    """The dataset that a dataset takes distractors or queries from."""
+    """The dataset from which another takes distractors or queries."""
     other = dataset_entry(name)
     if other.card.id == entry.card.id:
         what = "tools" if field == "distractors" else "queries"
@@ -83,14 +82,14 @@ def _other(entry: DatasetEntry, name: str, field: str) -> DatasetEntry:
 
 
 def load_dataset(spec: Spec | str, progress: Progress = QUIET) -> Dataset:
-    """Load a dataset by its spec: from the cache of normalised tables, else from upstream's files.
+    """Load a dataset by its spec: from the cache of normalised tables, else from upstream files.
 
-    Where these come from, and whether they may be downloaded, is the current session's.
+    The current session determines the source of upstream files and whether they may be downloaded.
 
     Raises:
-        UsageError: unknown dataset or option, or one that does not fit.
-        UnavailableError: a file is missing and may not or could not be fetched.
-        DataError: a file is corrupt, or the tables are not what the card says.
+        UsageError: unknown dataset, or an unknown or unsuitable option.
+        UnavailableError: a file is missing and must not or cannot be downloaded.
+        DataError: a file is corrupt, or the tables differ from the card.
     """
     entry, options, canonical = resolve(spec)
     loader_options = _own(entry, options)
@@ -103,7 +102,7 @@ def load_dataset(spec: Spec | str, progress: Progress = QUIET) -> Dataset:
         try:
             return read_dataset(folder)
         except DataError as error:
-            # The cache can be made again; say so, and make it.
+            # The cache can be rebuilt.
             progress.note(f"{error} Building it again.")
     dataset = build_dataset(entry, options, canonical, progress)
     write_dataset(dataset, folder)
@@ -111,7 +110,7 @@ def load_dataset(spec: Spec | str, progress: Progress = QUIET) -> Dataset:
 
 
 def check_brought(entry: DatasetEntry) -> None:
-    """Raise `UnavailableError` for a dataset whose files the user must bring and has not."""
+    """Raise `UnavailableError` if the user must provide the files of the dataset and has not."""
     if entry.card.obtain and entry.module:
         raise UnavailableError(
             f"{entry.card.id} is not available: {entry.card.obtain} Then run `bench data add "
@@ -120,7 +119,7 @@ def check_brought(entry: DatasetEntry) -> None:
 
 
 def stored_folder(entry: DatasetEntry, options: ParameterSet) -> Path:
-    """Where the normalised tables of a dataset are kept."""
+    """The folder of a dataset's normalised tables."""
     if is_drawn(_library(options)):
         return cache_folder() / "datasets" / f"{entry.card.id}-{_drawn_key(entry, options)[:20]}"
     if entry.module is None:
@@ -129,14 +128,14 @@ def stored_folder(entry: DatasetEntry, options: ParameterSet) -> Path:
 
 
 def check_hash(dataset: Dataset) -> Dataset:
-    """The dataset, if its content hash is that of its rows and not only what its file says."""
+    """Return the dataset after checking its stored content hash against its rows."""
     if Dataset.build(dataset.spec, dataset.card, dataset.rows_again()).content_hash != dataset.content_hash:
         raise DataError(f"{dataset.spec} does not match its stored content hash; add it again.")
     return dataset
 
 
 def build_dataset(entry: DatasetEntry, options: ParameterSet, canonical: str, progress: Progress = QUIET) -> Dataset:
-    """Build a dataset from upstream's files, all checked; raises as `load_dataset` does."""
+    """Build a dataset from checked upstream files; raises as `load_dataset` does."""
     library, options = _library(options), _own(entry, options)
     if is_drawn(library):
         return draw_library(load_dataset(short_spec(entry.card.id, options), progress), library, canonical, progress)
@@ -145,7 +144,7 @@ def build_dataset(entry: DatasetEntry, options: ParameterSet, canonical: str, pr
     assert entry.module is not None
     card = entry.card
     local = Sources.from_session(progress).fetch(card.files())
-    # By path alone too; where two upstreams have the same path the first keeps it, the other is named in full.
+    # Also by path alone; if two upstreams share a path, the first keeps it and the other needs its full name.
     paths: dict[str, Path] = {}
     for name, path in local.items():
         paths[name] = path
@@ -158,19 +157,19 @@ def build_dataset(entry: DatasetEntry, options: ParameterSet, canonical: str, pr
 
 
 def draw_library(dataset: Dataset, options: LibraryOptions, canonical: str, progress: Progress) -> Dataset:
-    """A dataset with the library that the options name; raises as `load_dataset` does."""
+    """A dataset with the library selected by the options; raises as `load_dataset` does."""
     distractors = load_dataset(Spec(options.distractors), progress) if options.distractors else None
     no_tool = load_dataset(Spec(options.no_tool), progress) if options.no_tool else None
     if no_tool is not None and no_tool.tools:
         raise UsageError(
-            f"{no_tool.spec} has tools of its own, which may answer its queries; name a set of queries without tools "
+            f"{no_tool.spec} has tools, which may answer its queries; name a set of queries without tools "
             "in no_tool=, such as masstool."
         )
     return with_library(dataset, options, distractors, canonical, no_tool)
 
 
 def _run_loader(module: str, files: Files, options: ParameterSet, card: Card) -> Tables:
-    """Call a loader; whatever it raises is reported as a sentence that names the dataset."""
+    """Call a loader; exceptions become an error that names the dataset."""
     try:
         tables = importlib.import_module(module).load(files, options, card)
     except BenchError:
@@ -185,13 +184,13 @@ def _run_loader(module: str, files: Files, options: ParameterSet, card: Card) ->
 
 
 def _key(entry: DatasetEntry, options: ParameterSet) -> str:
-    """Hash of all that the normalised tables are made from: card, options, code, and the files in the folder.
+    """Hash of all inputs of the normalised tables: card, options, code, and the files in the folder.
 
     Args:
-        options: those that the loader declares.
+        options: the options declared by the loader.
     """
     if entry.module is None:
-        # The manifest of an added dataset holds its content hash and the digests of its tables.
+        # The manifest of an added dataset contains its content hash and the digests of its tables.
         manifest = (entry.folder / MANIFEST).read_bytes()
         return hashlib.sha256(options.model_dump_json().encode() + b"\n" + manifest).hexdigest()
     digest = hashlib.sha256(f"{FORMAT_VERSION}\n{options.model_dump_json()}\n{entry.card.model_dump_json()}".encode())
@@ -204,7 +203,7 @@ def _key(entry: DatasetEntry, options: ParameterSet) -> str:
 
 
 def _drawn_key(entry: DatasetEntry, options: ParameterSet) -> str:
-    """Hash of all that a drawn dataset is made from: its own tables, the distractors', options and code."""
+    """Hash of all inputs of a drawn dataset: its tables, the tables of distractors, options and code."""
     library = _library(options)
     parts = [_key(entry, _own(entry, options)), options.model_dump_json(), reach_modules("bench.data.libraries").hash()]
     for name in filter(None, (library.distractors, library.no_tool)):
@@ -214,7 +213,7 @@ def _drawn_key(entry: DatasetEntry, options: ParameterSet) -> str:
 
 
 def check_counts(dataset: Dataset) -> None:
-    """Raise `DataError` unless the dataset has the counts its card states."""
+    """Raise `DataError` unless the dataset has the counts stated in its card."""
     counts = dataset.card.counts
     if counts is None:
         return

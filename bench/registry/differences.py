@@ -1,6 +1,6 @@
-"""What differs between a published system, its released code and the method here: `differs.toml` beside the method.
+"""Differences between a published system, its released code and bench's method, from `differs.toml` beside the method.
 
-The file is for readers alone. No method reads it, so it takes no part in what names a result.
+`bench show --all` and the documentation print them. No method reads the file, so it does not affect result ids.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Difference(StrictRecord):
     """One aspect of a system.
 
     Attributes:
-        aspect: what is compared, such as `model` or `metric`.
-        paper: what the paper says; `silent` where it says nothing.
-        released: what the authors' code does; `none` where there is none, `not read` where it was not to be had.
+        aspect: the aspect, such as `model` or `metric`.
+        paper: what the paper says; `silent` if it says nothing.
+        released: what the authors' code does; `none` if there is none, `not read` if it was not available.
         here: what this method does.
         why: the reason for the choice.
     """
@@ -56,9 +56,9 @@ class Differences(StrictRecord):
 
     Attributes:
         paper: authors, year and title.
-        url: of the paper.
-        code: what code the authors released, and whether it was read.
-        rows: one for each aspect.
+        url: URL of the paper.
+        code: the code released by the authors, and whether it was read.
+        rows: one row per aspect.
     """
 
     paper: Words
@@ -67,7 +67,7 @@ class Differences(StrictRecord):
     rows: list[Difference] = Field(min_length=1)
 
 
-#: The words above the columns of a table.
+#: Headers of a table.
 HEADS = ("aspect", "paper", "released code", "here", "why")
 
 
@@ -95,7 +95,7 @@ def with_differences() -> list[str]:
 
 
 def differences_of(spec: str) -> dict[str, Differences]:
-    """The tables of a method and of the methods in its arguments, by name, the outermost first; none for no spec."""
+    """The tables of a method and the methods in its arguments, by name, outermost first; empty if it is not a spec."""
     try:
         tables = {name: differences(name) for name in _names(parse(spec))}
     except UsageError:

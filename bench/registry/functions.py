@@ -1,4 +1,4 @@
-"""A search function as a method: `package.module:function` is the search that a project already has."""
+"""Use a search function as a method: `package.module:function`. `bench.registry.methods` calls this."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from bench.interface.views import Library, Queries
 from bench.remote.answers import AnswerReader, Unusable
 from bench.remote.asking import AnswerStatistics, marks_of_remote
 
-#: Text of a query, and the number of tools if the function takes it, to tools: the best first.
+#: A function from the text of a query, and optionally the number of tools, to tools, best first.
 Search = Callable[..., Any]
 
 
 def function_method(function: Search, name: str, module: str) -> type[Method]:
-    """The class of a method that asks a function.
+    """The class of a method that calls a search function.
 
-    The function takes the text of a query, and the number of tools as its second argument if it has one. It returns the
-    tools as the services of the method `http` do, or as pairs of a tool and its score. It knows the library itself.
+    The function takes the text of a query and, if it has a second argument, the number of tools. It returns tools in a
+    form that the method `http` accepts, or pairs of a tool and its score. It must know the library itself.
 
     Args:
-        function: the search.
+        function: the search function.
         name: its name as a method.
-        module: where it was found; the code of the method is that of this module and of all that it imports.
+        module: its module; this module and all its imports are the code of the method.
 
     Raises:
-        MethodError: it cannot be called with a text, or with a text and a number.
+        MethodError: it accepts neither a text, nor a text and a number.
     """
     takes_limit = _takes_limit(function, name)
 

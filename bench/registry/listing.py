@@ -1,4 +1,4 @@
-"""What there is, described: a row for each method and each dataset."""
+"""Descriptions of available methods and datasets, one row each, for `bench list` and the Python API."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from bench.search.scoring import EmbeddingMethod, ScoringMethod
 
 
 def method_rows(names: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """One row for each method of these names, or for all.
+    """One row per method: the named ones, or all.
 
     Raises:
-        UsageError: there is no method of a name.
+        UsageError: there is no method with one of the names.
         MethodError: the module of a method cannot be imported.
     """
     return [_method(name, method_class(name)) for name in names or method_names()]
@@ -57,7 +57,7 @@ def _plain(value: object) -> Any:
 
 
 def defaults(kind: type[Method]) -> list[str]:
-    """The parameters of a method with their defaults, as one would write them after `--set`."""
+    """The parameters of a method with their defaults, as written after `--set`."""
     return [f"{key}={_format_default(field.get_default())}" for key, field in kind.Parameters.model_fields.items()]
 
 
@@ -69,7 +69,7 @@ def _format_default(value: Any) -> str:
 
 
 def dataset_rows() -> list[dict[str, Any]]:
-    """One row a dataset that can be loaded, by id."""
+    """One row per dataset that can be loaded, by id."""
     return [_dataset(entry) for entry in dataset_entries().values()]
 
 

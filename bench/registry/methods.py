@@ -1,6 +1,6 @@
-"""Methods by name: files and folders of `bench.methods`, entry points of the group `bench.methods`, `module:NAME`.
+"""Find and build methods by name: modules of `bench.methods`, entry points of the group `bench.methods`, `module:NAME`.
 
-`module:NAME` names a class of a method, or a search function.
+`module:NAME` names a method class or a search function. Every command that runs a method builds it here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from bench.interface.method import Context, Method
 def built_in_methods() -> dict[str, str]:
     """Name -> module, from the file names: `methods/nearest_query.py` is `nearest-query`.
 
-    A method that has stages is a folder, `methods/tgr/`, and its class is in `method.py` there.
+    A method with stages is a folder, `methods/tgr/`, with its class in `method.py`.
     """
     places = [Path(place) / "methods" for place in bench.__path__]
     files = {path.stem: f"bench.methods.{path.stem}" for place in places for path in place.glob("*.py")}
@@ -48,7 +48,7 @@ def _plugins() -> dict[str, EntryPoint]:
 
 
 def method_names() -> list[str]:
-    """Names of all methods, sorted; nothing is imported."""
+    """Names of all methods, sorted, without importing them."""
     return sorted({*built_in_methods(), *_plugins()})
 
 
@@ -56,8 +56,8 @@ def method_class(name: str) -> type[Method]:
     """The class of a method.
 
     Raises:
-        UsageError: no such method; the sentence names the nearest one.
-        MethodError: its module cannot be imported, or holds no method.
+        UsageError: no such method; the message names the nearest one.
+        MethodError: its module cannot be imported, or contains no method.
     """
     if name in built_in_methods():
         return _class_in(built_in_methods()[name], name)
@@ -77,9 +77,9 @@ def method_class(name: str) -> type[Method]:
 
 
 def _class_at(name: str) -> type[Method]:
-    """`package.module:Class` or `package.module:function`, importable from the working folder too."""
+    """Import `package.module:Class` or `package.module:function`, also from the working folder."""
     module_name, _, class_name = name.partition(":")
-    # Not there any more when somebody removed it.
+    # The working folder may have been removed.
     with suppress(FileNotFoundError):
         if str(Path.cwd()) not in sys.path:
             sys.path.insert(0, str(Path.cwd()))
@@ -139,12 +139,12 @@ def _check_class(value: object, name: str) -> type[Method]:
 
 
 def build_method(spec: Spec | str, sets: Mapping[str, Value] | None = None, progress: Progress = QUIET) -> Method:
-    """A fresh instance from a spec, with `sets` laid over its arguments; all parameters are checked first.
+    """Build a fresh instance from a spec, with its arguments updated from `sets`; all parameters are checked first.
 
     Raises:
-        UsageError: unknown method or parameter, a value of the wrong type, or one that holds a key, here or in a nested
-            spec.
-        MethodError: a method cannot be imported or made.
+        UsageError: unknown method or parameter, or a value that has the wrong type or contains a key, here or in a
+            nested spec.
+        MethodError: a method cannot be imported or built.
     """
     spec = parse(spec) if isinstance(spec, str) else spec
     spec = spec.with_arguments(sets or {})
@@ -153,10 +153,10 @@ def build_method(spec: Spec | str, sets: Mapping[str, Value] | None = None, prog
 
 
 def check_spec(spec: Spec) -> Spec:
-    """Check a spec and the specs in it, without making a method; the spec with what differs from the defaults.
+    """Check a spec and its nested specs without building a method; return the spec without default arguments.
 
     Raises:
-        UsageError, MethodError: as `build_method`, but for what a method itself refuses when it is made.
+        UsageError, MethodError: as `build_method`, except for errors that the method itself raises when built.
     """
     refuse("the method", str(spec))
     parameters = check_parameters(method_class(spec.name).Parameters, spec, "method")
@@ -166,7 +166,7 @@ def check_spec(spec: Spec) -> Spec:
 
 
 def is_registered(spec: Spec) -> bool:
-    """Whether a method and all methods in its arguments are built-in ones or plug-ins; no other module is imported.
+    """Whether a method and all methods in its arguments are built-in or plug-ins, without importing other modules.
 
     Raises:
         UsageError, MethodError: as `check_spec`.
@@ -178,12 +178,12 @@ def is_registered(spec: Spec) -> bool:
 
 
 def _make_method(spec: Spec, progress: Progress) -> Method:
-    """An instance of a spec whose parameters are right; what it builds of its own accord is checked too."""
+    """Build a method from a spec with valid parameters; sub-methods it creates are checked too."""
     kind = method_class(spec.name)
     parameters = check_parameters(kind.Parameters, spec, "method")
     context = Context(lambda inner: _make_method(inner, progress), progress)
     try:
-        # One session for the encoders of a method and of those it is built on: they share a model in memory.
+        # One session for the encoders of a method and its sub-methods, so that they share a model in memory.
         with join_session(), watch_use() if user_file(kind.__module__) else nullcontext():
             method = kind(parameters, context)
     except BenchError:

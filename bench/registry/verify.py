@@ -1,4 +1,4 @@
-"""Verifying a dataset, starting from its files."""
+"""Verify a dataset from its files, for `bench data fetch --verify`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from bench.registry.datasets import build_dataset, check_brought, resolve, store
 
 @dataclass(frozen=True)
 class Verification:
-    """What was checked.
+    """The outcome of a verification.
 
     Attributes:
         spec: the dataset.
-        files: how many upstream files match their checksums.
-        content_hash: of the tables rebuilt from those files.
-        problems: what does not agree; empty when all is well.
+        files: number of upstream files that match their checksums.
+        content_hash: content hash of the tables rebuilt from those files.
+        problems: mismatches; empty if there are none.
     """
 
     spec: str
@@ -31,13 +31,13 @@ class Verification:
 
 
 def verify_dataset(spec: str, progress: Progress = QUIET) -> Verification:
-    """Check every file's sha256, the stored tables and their counts, and that rebuilt tables are the same.
+    """Check the sha256 of every file, the stored tables and their counts, and compare them with rebuilt tables.
 
     Problems are reported, not repaired.
 
     Raises:
-        UnavailableError: a file is missing and may not or could not be fetched.
-        DataError: the tables built from the right files are not what the card says.
+        UnavailableError: a file is missing and must not or cannot be downloaded.
+        DataError: the tables built from verified files differ from the card.
     """
     entry, options, canonical = resolve(spec)
     if entry.module is not None:
@@ -56,7 +56,7 @@ def verify_dataset(spec: str, progress: Progress = QUIET) -> Verification:
     if (folder / MANIFEST).is_file():
         try:
             stored = read_dataset(folder)
-            # The hash of the rows as they are read, not what the file says that it should be.
+            # Hash the rows instead of trusting the hash in the file.
             content_hash = Dataset.build(stored.spec, stored.card, stored.rows_again()).content_hash
             if content_hash != stored.content_hash:
                 problems.append(f"the stored tables hash to {content_hash[:16]}, but record {stored.content_hash[:16]}")

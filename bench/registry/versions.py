@@ -1,6 +1,6 @@
-"""Contents of a dataset before its user replaced it: results on them can still be compared.
+"""Earlier contents of a dataset that its user replaced, so that results on them can still be compared.
 
-Replacing an added dataset keeps its earlier tables under `earlier/` in the user's data folder, the last few of each.
+Replacing an added dataset copies its tables to `earlier/` in the user's data folder, up to a maximum per dataset.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bench.data.queryviews import ViewOptions, with_view
 from bench.registry.added import HASH, content_of
 from bench.registry.datasets import check_hash, draw_library, load_dataset
 
-#: Earlier contents that are kept of a dataset.
+#: Maximum earlier contents stored per dataset.
 MOST_EARLIER = 10
 
 
@@ -36,11 +36,11 @@ def keep_earlier(folder: Path, content_hash: str) -> None:
     The caller holds the dataset's lock.
 
     Args:
-        folder: where the dataset is.
-        content_hash: of what comes in its place.
+        folder: the folder of the dataset.
+        content_hash: content hash of its replacement.
 
     Raises:
-        StorageError: the copy cannot be written; the dataset is as it was.
+        StorageError: the copy cannot be written; the dataset is unchanged.
     """
     earlier = content_of(folder)
     if earlier is None or earlier == content_hash:
@@ -56,14 +56,14 @@ def _place(name: str) -> Path:
 
 
 def earlier_folders(name: str) -> list[Path]:
-    """Folders of the earlier contents of a dataset, the last one first."""
+    """Folders of the earlier contents of a dataset, newest first."""
     place = _place(name)
     kept = [path for path in place.iterdir() if HASH.fullmatch(path.name)] if place.is_dir() else []
     return sorted(kept, key=lambda path: path.stat().st_mtime_ns, reverse=True)
 
 
 def load_version(spec: str, content_hash: str, progress: Progress = QUIET) -> Dataset:
-    """A dataset with a certain content: as it is now, or as it was before its user replaced it.
+    """Load a dataset with the given content: its current content, or one before its user replaced it.
 
     Raises:
         UnavailableError: neither has this content.
@@ -73,12 +73,12 @@ def load_version(spec: str, content_hash: str, progress: Progress = QUIET) -> Da
             return dataset
     raise UnavailableError(
         f"{one_line(spec, 80)} with the content {one_line(content_hash, 12)} is not on this machine: import these "
-        "tools and queries again, or run the method again on what is there."
+        "tools and queries again, or run the method again on the current content."
     )
 
 
 def _versions(spec: str, progress: Progress) -> Iterator[Dataset]:
-    """The contents of a dataset, in the view that the spec names; those that cannot be read are left out."""
+    """The contents of a dataset, in the view of the spec, without unreadable ones."""
     with suppress(BenchError):
         yield load_dataset(spec, progress)
     try:

@@ -175,8 +175,8 @@ def frame(**columns: list[Any]) -> pandas.DataFrame:
         ({"0001": {"a", "b"}}, "write a list of tool ids"),
         ({"0001": ["\ud800"]}, "is not valid Unicode"),
         (frame(query_id=["0001", None]), "the column query_id of the DataFrame lacks values"),
-        (frame(rank=[1, None]), "the column rank of the DataFrame holds something that is not a number"),
-        (frame(score=[1, 10**400]), "the column score of the DataFrame holds something that is not a number"),
+        (frame(rank=[1, None]), "the column rank of the DataFrame has a value that is not a number"),
+        (frame(score=[1, 10**400]), "the column score of the DataFrame has a value that is not a number"),
         (pandas.concat([frame(), frame()], axis=1), "two columns of the same name"),
     ],
 )

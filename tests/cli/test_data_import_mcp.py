@@ -119,7 +119,7 @@ def test_a_server_that_fails_is_one_sentence_and_ended_and_nothing_is_kept(
     monkeypatch.setattr("bench.remote.mcp._GRACE", 0.3)
     bad = command("bad", "--fault", fault, "--pid", str(tmp_path / "pid"))
     said = bench("data", "import", "mine", "--mcp", command("good"), "--mcp", bad, code=4)
-    hint = "leave out what fails with --skip-failed."
+    hint = "leave out servers that fail with --skip-failed."
     assert " ".join(said.err.split()).endswith(f"did not list its tools: {sentence}; {hint}")
     assert "Traceback" not in said.err
     assert "mine" not in dataset_entries()
@@ -137,7 +137,7 @@ def test_servers_that_fail_are_all_named_and_left_out_on_request(bench: Bench, t
     said = " ".join(bench("data", "import", "mine", *options, code=4).err.split())
     assert "the MCP server 'dead' did not list its tools: no answer: the process ended with 3" in said
     assert "; cannot start the MCP server 'gone' (No such file or directory)" in said
-    assert said.endswith("; leave out what fails with --skip-failed.")
+    assert said.endswith("; leave out servers that fail with --skip-failed.")
     assert "mine" not in dataset_entries()
     said = bench("data", "import", "mine", *options, "--skip-failed")
     assert said.out.startswith("imported mine: 1 tool, 0 queries")
@@ -177,7 +177,7 @@ def test_live_tools_are_written_for_a_commit_and_import_as_the_same(bench: Bench
         assert f"{file}: unchanged, 3 tools\n" in bench("data", "fetch", *options).out
     assert (file.read_text(), file.stat().st_mtime_ns) == (text, before)
     said = bench("data", "fetch", *options[:2], *options[4:])
-    assert said.err == f"{odd}: no server that was listed has it; delete it if its server is gone\n"
+    assert said.err == f"{odd}: belongs to none of the listed servers; delete it if its server is gone\n"
     assert bench("data", "fetch", *options, "--json").json[0] == {"place": str(odd), "became": "unchanged, 1 tool"}
     file.write_text("[1]")
     assert "weather.json cannot be imported" in bench("data", "fetch", *options, code=3).err

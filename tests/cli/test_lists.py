@@ -74,7 +74,7 @@ def test_datasets_that_are_named_are_listed_alone(bench: Bench) -> None:
     "words", [("methods", "--results", "x"), ("datasets", "--stale"), ("metrics", "--stale", "--results", "x")]
 )
 def test_an_option_of_results_is_refused_elsewhere(bench: Bench, words: tuple[str, ...]) -> None:
-    assert "is of `bench list results`; leave it out" in bench("list", *words, code=2).err
+    assert "goes with `bench list results`; omit it" in bench("list", *words, code=2).err
 
 
 def test_metrics_are_listed_in_the_forms_that_are_typed(bench: Bench) -> None:

@@ -39,7 +39,7 @@ def values(table: str) -> dict[str, float]:
 
 
 def test_a_metric_that_a_result_cannot_have_is_told(bench: Bench) -> None:
-    why = "note: no abstained: it is of recommended sets, and none is recommended here; abstained@5 is of the first"
+    why = "note: no abstained: it scores recommended sets, and there are none; abstained@5 uses the first"
     assert why in " ".join(bench("run", "--limit", 8, "-m", "bm25", "--metric", "abstained").out.split())
     both = bench("run", "--limit", 8, "-m", "bm25", "-m", "tfidf", "--metric", "abstained", "--metric", "ndcg@7").out
     assert why in " ".join(both.split())

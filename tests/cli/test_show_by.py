@@ -80,7 +80,7 @@ def test_queries_that_a_run_file_does_not_mention_failed_in_their_slice(bench: B
             2,
             "starter has no slice 'size'; it has category, gold, length, ",
         ),
-        (["--by", "gold", "--format", "trec"], 2, "--by makes a table or JSON, and does not go with --format trec."),
+        (["--by", "gold", "--format", "trec"], 2, "--by prints a table or JSON; it does not go with --format trec."),
         (["--by", "gold", "--metric", "ndcg@77"], 2, "bm25 @ starter has no metric 'ndcg@77'"),
     ],
 )

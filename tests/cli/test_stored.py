@@ -499,4 +499,4 @@ def test_a_result_is_run_again_with_its_settings_and_metrics(bench: Bench) -> No
     Path("r.trec").write_text(bench("show", identifier, "--format", "trec").out)
     scored = bench("score", "-d", "starter", "r.trec", "--json").json["manifest"]["result_id"]
     told = bench("run", scored, code=2).err
-    assert "score the file again by bench score r.trec --dataset starter --name r" in told
+    assert "score the file again: bench score r.trec --dataset starter --name r" in told

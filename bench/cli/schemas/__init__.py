@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent
 
 
 def schema_files() -> dict[str, Path]:
-    """Name -> file of each shipped schema, those of plug-ins among them, sorted."""
+    """Name -> file of each shipped schema, including those of plug-ins, sorted."""
     folders = [FOLDER, *(plugin.folder / "schemas" for plugin in plugins())]
     files = {path.name.removesuffix(".json"): path for folder in folders for path in folder.glob("*.json")}
     return dict(sorted(files.items()))

@@ -26,7 +26,7 @@ from bench.results.store import PER_QUERY_SCHEMA, REPEATED_RUN_SCHEMA, REPEATS_S
 
 
 def build_schemas() -> dict[str, dict[str, Any]]:
-    """The schemas as the models have them now."""
+    """Name -> schema generated from the current models."""
     models: dict[str, type[BaseModel]] = {
         "baseline": Baseline,
         "begun": Begun,
@@ -45,7 +45,7 @@ def build_schemas() -> dict[str, dict[str, Any]]:
     schemas = {name: _add_title(name, model.model_json_schema()) for name, model in models.items()}
     result_tables = {"run": RUN_SCHEMA, "per_query": PER_QUERY_SCHEMA, "repeats": REPEATS_SCHEMA}
     tables: dict[str, pa.Schema] = {**result_tables, **SCHEMAS}
-    # With the columns that not every such file has.
+    # Including the columns that only some of these files have.
     widest = {**tables, "run": REPEATED_RUN_SCHEMA}
     number = {"type": ["number", "null"]}
     open_ended = {"per_query": number, "repeats": number, "queries": {"type": ["string", "null"]}}
@@ -74,7 +74,7 @@ def _column(kind: Any) -> dict[str, Any]:
 
 
 def write_schemas() -> None:
-    """Rewrite the shipped files, those of plug-ins in their folders."""
+    """Rewrite the shipped files; schemas of plug-ins go to the plug-ins' folders."""
     places = {name: plugin.folder / "schemas" for plugin in plugins() for name in plugin.schemas}
     for name, schema in build_schemas().items():
         text = json.dumps(schema, indent=1, sort_keys=True) + "\n"
