@@ -106,7 +106,7 @@ def test_a_plot_is_that_of_the_command(command: Callable[..., Any], bm25: bench.
     assert ElementTree.fromstring(figure.svg).tag.endswith("svg")
     assert repr(figure) == "<Figure ndcg@5: random with bm25 on starter>"
     assert bench.plot(bench.compare(bm25, other, metrics=["ndcg@5"])) == figure
-    with pytest.raises(UsageError, match="a comparison, or results; not both"):
+    with pytest.raises(UsageError, match="either a comparison or results, not both"):
         bench.plot(bench.compare(bm25, other), other)
     Path("folder.svg").mkdir()
     with pytest.raises(StorageError):

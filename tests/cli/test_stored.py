@@ -116,8 +116,8 @@ def test_a_result_keeps_its_name_when_it_is_made_or_scored_again(bench: Bench, r
         ("bm25@starter", "reads like METHOD@DATASET"),
         ("beef", "reads like the id of a result"),
         ("0123456789ab", "reads like the id of a result"),
-        ("", "has 0 signs"),
-        ("x" * 41, "has 41 signs"),
+        ("", "has 0 characters"),
+        ("x" * 41, "has 41 characters"),
         ("bm25", "is the name of a method"),
         ("BM25", "is the name of a method"),
         *(

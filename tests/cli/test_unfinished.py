@@ -220,7 +220,7 @@ def test_answers_that_were_kept_of_a_run_that_broke_off_are_no_verdict(bench: Be
         # Somebody says that the service is the one that answered first.
         gate(bench, f"{spec}@starter", code=0)
         return
-    assert "resumed: some answers are those of an earlier run" in " ".join(shown.split())
-    assert "some answers are those of an earlier run" in gate(bench, f"{spec}@starter", code=3).out
+    assert "resumed: some answers come from an earlier run" in " ".join(shown.split())
+    assert "some answers come from an earlier run" in gate(bench, f"{spec}@starter", code=3).out
     run(bench, spec)
     gate(bench, f"{spec}@starter", code=0)

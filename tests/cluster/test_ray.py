@@ -223,7 +223,7 @@ def test_what_cannot_run_is_told_in_a_sentence_before_a_cluster_is_joined(
     assert "`resources` is not a mapping of names to numbers" in said.err
     run = ["run", "-m", "random", "-d", "starter", "--ray"]
     said = bench(*run, "127.0.0.1:1", "--jobs", 2, code=2)
-    assert "give no --jobs with it" in said.err
+    assert "as the cluster has room for: remove --jobs" in said.err
     # Ray alone would try for minutes.
     for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999", "nowhere"):
         said = bench(*run, address, code=4)
