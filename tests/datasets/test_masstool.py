@@ -71,7 +71,7 @@ def test_both_options_together(mirror: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("starter(no_tool=github-mcp)", r"github-mcp has tools of its own, which may answer its queries; name a set"),
+        ("starter(no_tool=github-mcp)", r"github-mcp has tools, which may answer its queries; name a set"),
         ("masstool(no_tool=masstool)", r"masstool has its own queries already; name another dataset in no_tool="),
         ("starter(no_tool=nosuch)", r"there is no dataset 'nosuch'"),
     ],

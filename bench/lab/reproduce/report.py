@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import model_validator
+
 from bench.base.records import Record
 from bench.lab.reproduce.cells import PaperData, Unit, Unreadable
 from bench.lab.reproduce.outcomes import CellVerdict, ClaimVerdict, Difference, Outcome
@@ -207,6 +209,12 @@ class ClaimTestReport(Record):
     comparisons: list[PairedComparison] = []
     lacking: Lacking | None = None
     precondition: PreconditionReport | None = None
+
+    @model_validator(mode="after")
+    def _has_a_result(self) -> ClaimTestReport:
+        if not self.comparisons and self.lacking is None:
+            raise ValueError("a test of a claim has neither comparisons nor what it lacks")
+        return self
 
     @property
     def decides(self) -> bool:

@@ -2,7 +2,7 @@
 
 A step depends only on the settings, the step's number and the state before it: the order of examples and the dropout
 masks are seeded by them. A killed training resumes from its checkpoint to the same model as an uninterrupted one (on
-the same machine; another processor sums in another order). `train` runs it.
+the same machine; another processor sums in another order).
 
 The trainers of transformers and sentence-transformers fix the number of steps of an epoch before the first one. Here
 each epoch makes its own examples, and not always as many: two stages of pairs, the best drafts, newly mined negatives.

@@ -121,3 +121,13 @@ def test_a_report_of_an_older_schema_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps(json.loads(KEPT.read_text("utf-8")) | {"schema_version": 1}), "utf-8")
     with pytest.raises(UsageError, match=r"older.json does not follow its schema .*schema_version"):
         read_reproduction(path)
+
+
+def test_a_test_of_a_claim_without_a_result_is_refused(tmp_path: Path) -> None:
+    report = json.loads(KEPT.read_text("utf-8"))
+    test = next(test for claim in report["claims"] for test in claim["tests"] if test["comparisons"])
+    test["comparisons"] = []
+    path = tmp_path / "reproduction.json"
+    path.write_text(json.dumps(report))
+    with pytest.raises(UsageError, match="a test of a claim has neither comparisons nor what it lacks"):
+        read_reproduction(path)
