@@ -42,7 +42,7 @@ from bench.evaluation.machine import peak_memory_mib, reset_peak_memory
 from bench.evaluation.scoring import score
 from bench.interface import Library, Queries, Ranking
 from bench.interface.ranking import validate
-from bench.metrics.ties import Beyond
+from bench.metrics.ties import UnseenTies
 from bench.registry import load_dataset
 
 DEPTH = 100
@@ -107,7 +107,7 @@ def by_scoring(documents: Sequence[str], query_texts: Sequence[str]) -> Times:
     assert dataset.content_hash
     assert len(dataset.units) == len(query_texts)
     answers = Answers(
-        validate(Ranking(ranked, scores), len(query_texts), len(tools), depth), Beyond.none(len(query_texts)), None
+        validate(Ranking(ranked, scores), len(query_texts), len(tools), depth), UnseenTies.none(len(query_texts)), None
     )
     rows, times = np.arange(len(query_texts)), []
     with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, BENCH_CACHE=folder):

@@ -19,7 +19,7 @@ import pytrec_eval
 
 from bench.data.gold import Gold
 from bench.metrics import DEFAULT_METRICS, evaluate, parse_metrics
-from bench.metrics.ties import Beyond, tie_band
+from bench.metrics.ties import UnseenTies, tie_band
 
 PAIRS = {
     "recall@5": "recall_5",
@@ -66,7 +66,7 @@ def main() -> None:
     ours, scores = best(lambda: evaluate(tools, gold, metrics), chosen.repeats)
     falling = (-(np.arange(chosen.depth) // 5)).astype(np.float32)
     tied = np.tile(falling, (chosen.queries, 1))
-    wanted, beyond = parse_metrics(DEFAULT_METRICS), Beyond.none(chosen.queries)
+    wanted, beyond = parse_metrics(DEFAULT_METRICS), UnseenTies.none(chosen.queries)
     seconds, band = best(lambda: tie_band(tools, tied, gold, beyond, wanted), chosen.repeats)
     qrels = {str(q): {str(tool): 1 for tool in row} for q, row in enumerate(rows)}
     run = {

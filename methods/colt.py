@@ -20,12 +20,9 @@ from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Contribution, Explanation, Reason, excerpt, number
 from bench.interface.method import Similarity
 from bench.interface.parts import learns, methods_of
-from bench.metrics.goldranks import GoldRanks
-from bench.metrics.measures import ndcg
 from bench.search.dense import VectorIndex, normalize, similarities
-from bench.search.holdout import hold_out, text_key
+from bench.search.holdout import hold_out, ndcg_at_10, past_vectors, sample
 from bench.search.scoring import EmbeddingMethod
-from bench.search.topk import top_k
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -33,8 +30,6 @@ if TYPE_CHECKING:
 
 #: More past queries do not improve the choice of the epoch, they only slow it down.
 _MOST_HELD_OUT = 300
-#: Cut-off of NDCG.
-_DEPTH = 10
 #: Epochs without improvement after which learning ends.
 _PATIENCE = 5
 #: From the authors' published configuration: past queries per step, tools per list (gold and negatives), share of edges
@@ -88,7 +83,7 @@ class Colt(Method):
             )
         if any(learns(type(method)) for method in methods_of(base)):
             raise UsageError(f"colt cannot use base={parameters.base}: the base learns from the same past queries.")
-        self._base: Method = base
+        self._base = base
 
     def fit(self, history: History) -> None:
         self._history: History | None = history
@@ -96,7 +91,6 @@ class Colt(Method):
 
     def index(self, library: Library) -> None:
         self._base.index(library)
-        assert isinstance(self._base, EmbeddingMethod)
         assert self._history is not None
         self._before = normalize(self._base.tool_vectors())
         # A tool's own vector, and what its past queries add to it.
@@ -108,14 +102,14 @@ class Colt(Method):
 
     def _learn(self, history: History) -> None:
         seen, held = hold_out(history, _MOST_HELD_OUT)
-        seen = self._few(history, seen)
+        seen = sample(history, seen, self.parameters.queries)
         self._epochs: int | None = None
         self._identity = self._best = 0.0
         self._learnt_from = 0
         if not len(seen) or not len(held):
             return
-        held_vectors, wanted = self._unit_vectors(history, held), history.gold.take(held)
-        self._identity = self._best = float(_ndcg(held_vectors @ self._before.T, wanted).mean())
+        held_vectors, wanted = past_vectors(self._base, history, held), history.gold.take(held)
+        self._identity = self._best = float(ndcg_at_10(held_vectors @ self._before.T, wanted).mean())
         learner = self._learner(history, seen)
         if learner is None:
             return
@@ -123,7 +117,7 @@ class Colt(Method):
         if reached <= self._best + 1e-9:
             return
         self._best, self._epochs = reached, at
-        every = self._few(history, np.flatnonzero(history.gold.counts))
+        every = sample(history, np.flatnonzero(history.gold.counts), self.parameters.queries)
         learner = self._learner(history, every)
         assert learner is not None
         with self.context.progress.stage("learn the vectors", self._epochs) as stage:
@@ -140,7 +134,7 @@ class Colt(Method):
                 if epoch:
                     learner.epoch()
                 own_vectors, added = learner.tools()
-                yield float(_ndcg(held_vectors @ normalize(own_vectors + added).T, wanted).mean())
+                yield float(ndcg_at_10(held_vectors @ normalize(own_vectors + added).T, wanted).mean())
                 stage.advance()
 
     def _learner(self, history: History, rows: NDArray[np.int64]) -> Learner | None:
@@ -152,23 +146,12 @@ class Colt(Method):
         used = sp.csr_matrix((np.ones(len(gold.tools)), gold.tools, gold.starts), shape=shape)
         if len(np.unique(gold.tools)) < 2:
             return None
-        return Learner(self._unit_vectors(history, rows), self._before, used, self.parameters)
-
-    def _few(self, history: History, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """At most `queries` of these rows, the same ones whatever their order."""
-        keys = np.array([text_key(history.texts[row]) for row in rows], dtype=np.float64)
-        return np.sort(rows[np.argsort(-keys, kind="stable")[: self.parameters.queries]])
-
-    def _unit_vectors(self, history: History, rows: NDArray[np.int64]) -> Matrix:
-        texts = tuple(history.texts[row] for row in rows)
-        assert isinstance(self._base, EmbeddingMethod)
-        return normalize(self._base.query_vectors(Queries(texts, np.arange(len(texts)))))
+        return Learner(past_vectors(self._base, history, rows), self._before, used, self.parameters)
 
     def tool_vectors(self) -> NDArray[np.float32]:
         return self._vectors
 
     def query_vectors(self, queries: Queries) -> NDArray[np.float32]:
-        assert isinstance(self._base, EmbeddingMethod)
         return self._base.query_vectors(queries)
 
     def score(self, queries: Queries) -> Matrix:
@@ -235,11 +218,6 @@ def best_epoch(values: Iterable[float]) -> tuple[int, float]:
         elif epoch - at >= _PATIENCE:
             break
     return at, highest
-
-
-def _ndcg(scores: Matrix, gold: Gold) -> NDArray[np.float64]:
-    """(queries,) NDCG@10; a requirement is met by any of its tools."""
-    return ndcg(GoldRanks.of(top_k(scores, _DEPTH).tools, gold), np.full(len(scores), _DEPTH))
 
 
 class Learner:

@@ -11,20 +11,15 @@ from pydantic import Field
 from bench.base.errors import UsageError
 from bench.base.parameters import MethodSpec, ParameterSet
 from bench.base.spec import Spec
-from bench.data.gold import Gold
 from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Contribution, Explanation, Reason
 from bench.interface.parts import learns, methods_of
 from bench.methods.rrf import fused_in_words
-from bench.metrics.goldranks import GoldRanks
-from bench.metrics.measures import ndcg
-from bench.search.holdout import hold_out
+from bench.search.holdout import hold_out, ndcg_at_10
 from bench.search.topk import top_k
 
 #: More past queries do not improve the weight, they only slow learning down.
 _MOST_HELD_OUT = 300
-#: Cut-off of NDCG.
-_DEPTH = 10
 #: The weights to try: steps of 0.05.
 _GRID = np.arange(21) / 20
 
@@ -97,7 +92,7 @@ class Hybrid(Method):
             texts = tuple(held_history.texts[row] for row in rows)
             first, second = self._scaled(parts, Queries(texts, np.arange(len(rows))))
             for column, weight in enumerate(_GRID):
-                means[rows, column] = _ndcg(_sum(first, second, float(weight)), held_history.gold.take(rows))
+                means[rows, column] = ndcg_at_10(_sum(first, second, float(weight)), held_history.gold.take(rows))
         mean = means.mean(axis=0)
         # Means that differ only by rounding are equal; of equals take the closest to the default.
         best = np.flatnonzero(mean >= mean.max() - 1e-9)
@@ -173,8 +168,3 @@ def _sum(first: _Scaled, second: _Scaled, weight: float) -> NDArray[np.float64]:
     total = weight * first.values + (1 - weight) * second.values
     total[~(first.returned | second.returned)] = -np.inf
     return total
-
-
-def _ndcg(scores: NDArray[np.float64], gold: Gold) -> NDArray[np.float64]:
-    """(queries,) NDCG@10; a requirement is met by any of its tools."""
-    return ndcg(GoldRanks.of(top_k(scores, _DEPTH).tools, gold), np.full(len(scores), _DEPTH))

@@ -14,17 +14,12 @@ from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation, Reason, excerpt, number
 from bench.interface.method import Similarity
 from bench.interface.parts import learns, methods_of
-from bench.metrics.goldranks import GoldRanks
-from bench.metrics.measures import ndcg
 from bench.search.dense import VectorIndex, normalize, similarities
-from bench.search.holdout import hold_out, text_key
+from bench.search.holdout import hold_out, ndcg_at_10, past_vectors, sample
 from bench.search.scoring import EmbeddingMethod
-from bench.search.topk import top_k
 
 #: More past queries do not improve the choice of the penalty, they only slow it down.
 _MOST_HELD_OUT = 300
-#: Cut-off of NDCG.
-_DEPTH = 10
 #: The penalties to try, strongest first: each solution is the start of the next.
 _PENALTIES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 _MOST_ITERATIONS = 50
@@ -70,7 +65,7 @@ class LinearAdapter(Method):
             raise UsageError(
                 f"linear-adapter cannot use base={parameters.base}: the base learns from the same past queries."
             )
-        self._base: Method = base
+        self._base = base
 
     def fit(self, history: History) -> None:
         self._history: History | None = history
@@ -78,7 +73,6 @@ class LinearAdapter(Method):
 
     def index(self, library: Library) -> None:
         self._base.index(library)
-        assert isinstance(self._base, EmbeddingMethod)
         assert self._history is not None
         self._vectors = self._base.tool_vectors()
         self._index = VectorIndex(self._vectors, "cosine")
@@ -87,7 +81,7 @@ class LinearAdapter(Method):
 
     def _learn(self, history: History) -> None:
         seen, held = hold_out(history, _MOST_HELD_OUT)
-        seen = self._few(history, seen)
+        seen = sample(history, seen, self.parameters.queries)
         tools = normalize(self._vectors)
         identity = np.eye(tools.shape[1])
         self._map, self._penalty = identity, float("inf")
@@ -96,14 +90,14 @@ class LinearAdapter(Method):
         if not len(seen) or not len(held):
             return
         gold = history.gold.members()
-        queries, held_vectors = self._unit_vectors(history, seen), self._unit_vectors(history, held)
+        queries, held_vectors = past_vectors(self._base, history, seen), past_vectors(self._base, history, held)
         right, wanted = gold.take(seen), history.gold.take(held)
-        self._identity = self._best = float(_ndcg(held_vectors @ tools.T, wanted).mean())
+        self._identity = self._best = float(ndcg_at_10(held_vectors @ tools.T, wanted).mean())
         candidate = identity
         with self.context.progress.stage("learn the map", len(_PENALTIES) + 1) as stage:
             for penalty in _PENALTIES:
                 candidate = learnt_map(queries, tools, right, penalty, self.parameters.temperature, candidate)
-                value = float(_ndcg(held_vectors @ candidate @ tools.T, wanted).mean())
+                value = float(ndcg_at_10(held_vectors @ candidate @ tools.T, wanted).mean())
                 stage.advance()
                 # Means that differ only by rounding are equal; of equals take the strongest penalty.
                 if value < self._best - 1e-9:
@@ -111,27 +105,16 @@ class LinearAdapter(Method):
                 if value > self._best + 1e-9:
                     self._best, self._penalty, self._map = value, penalty, candidate
             if np.isfinite(self._penalty):
-                every = self._few(history, np.flatnonzero(history.gold.counts))
-                queries, right = self._unit_vectors(history, every), gold.take(every)
+                every = sample(history, np.flatnonzero(history.gold.counts), self.parameters.queries)
+                queries, right = past_vectors(self._base, history, every), gold.take(every)
                 self._map = learnt_map(queries, tools, right, self._penalty, self.parameters.temperature, self._map)
                 self._learnt_from = len(every)
             stage.advance()
-
-    def _few(self, history: History, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """At most `queries` of these rows, the same ones whatever their order."""
-        keys = np.array([text_key(history.texts[row]) for row in rows], dtype=np.float64)
-        return np.sort(rows[np.argsort(-keys, kind="stable")[: self.parameters.queries]])
-
-    def _unit_vectors(self, history: History, rows: NDArray[np.int64]) -> Matrix:
-        texts = tuple(history.texts[row] for row in rows)
-        assert isinstance(self._base, EmbeddingMethod)
-        return normalize(self._base.query_vectors(Queries(texts, np.arange(len(texts)))))
 
     def tool_vectors(self) -> NDArray[np.float32]:
         return self._vectors
 
     def query_vectors(self, queries: Queries) -> NDArray[np.float32]:
-        assert isinstance(self._base, EmbeddingMethod)
         mapped: Matrix = normalize(self._base.query_vectors(queries)) @ self._map
         return mapped.astype(np.float32)
 
@@ -155,7 +138,6 @@ class LinearAdapter(Method):
         tools = np.array(case.tools, dtype=np.int64)
         answer = case.answer(self._base)
         scores = similarities(self.query_vectors(case.query), self._vectors[tools], "cosine")[0]
-        assert isinstance(self._base, EmbeddingMethod)
         before = similarities(self._base.query_vectors(case.query), self._vectors[tools], "cosine")[0]
         cosines = {
             tool: (float(score), float(plain)) for tool, score, plain in zip(case.tools, scores, before, strict=True)
@@ -178,11 +160,6 @@ class LinearAdapter(Method):
         notes = (f"Score: cosine with the mapped query. The map is {learnt}.",)
         columns = ("cosine before", f"{self._base.name} rank")
         return Explanation("how its text begins", columns, reasons, notes=notes, bases=(answer,))
-
-
-def _ndcg(scores: Matrix, gold: Gold) -> NDArray[np.float64]:
-    """(queries,) NDCG@10; a requirement is met by any of its tools."""
-    return ndcg(GoldRanks.of(top_k(scores, _DEPTH).tools, gold), np.full(len(scores), _DEPTH))
 
 
 def learnt_map(queries: Matrix, tools: Matrix, gold: Gold, penalty: float, temperature: float, start: Matrix) -> Matrix:

@@ -46,7 +46,7 @@ class ProTip(Method):
         base = context.build(parameters.base)
         if not isinstance(base, EmbeddingMethod) or base.similarity != "cosine":
             raise UsageError(f"protip cannot use base={parameters.base}: it needs vectors that are compared by cosine.")
-        self._base: Method = base
+        self._base = base
 
     def fit(self, history: History) -> None:
         self._base.fit(history)
@@ -54,7 +54,6 @@ class ProTip(Method):
     def index(self, library: Library) -> None:
         self._size = len(library)
         self._base.index(library)
-        assert isinstance(self._base, EmbeddingMethod)
         self._tools = normalize(self._base.tool_vectors())
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
@@ -70,7 +69,6 @@ class ProTip(Method):
 
     def _steps(self, queries: Queries) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """(queries, steps) the tool of each step, and its dot product with the remaining query."""
-        assert isinstance(self._base, EmbeddingMethod)
         query_vectors = normalize(self._base.query_vectors(queries))
         return progressive_search(query_vectors, self._tools, self.parameters.steps, self.parameters.weight)
 

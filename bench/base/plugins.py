@@ -16,9 +16,9 @@ A folder that adds to bench has a `plugin.toml`:
 
 Folders of bench such as `bench/lab`, `bench/choices` and `leaderboard` have the file, and bench works without them.
 The file of `bench` itself lists functions for layers below the Python API.
-Other distributions name the package with the file by an entry point of the group `bench.base.plugins`:
+Other distributions name the package with the file by an entry point of the group `bench.plugins`:
 
-    [project.entry-points."bench.base.plugins"]
+    [project.entry-points."bench.plugins"]
     mine = "mine"
 """
 
@@ -39,7 +39,7 @@ from bench.base.errors import UnavailableError
 
 FILE = "plugin.toml"
 #: The group of entry points of other packages.
-GROUP = "bench.base.plugins"
+GROUP = "bench.plugins"
 
 
 @dataclass(frozen=True)

@@ -11,18 +11,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from bench.base.config import Session, config_context
 from bench.base.errors import BenchError, UnavailableError
 from bench.base.progress import QUIET, Progress
 from bench.evaluation.executors import thread_settings
 from bench.models.cache import Row
-from bench.models.shards import RowModel
-
-Index = TypeVar("Index")
-Part = TypeVar("Part")
-PartAnswer = TypeVar("PartAnswer")
+from bench.models.shards import Index, Part, PartAnswer, RowModel
 
 #: Number of further tries if a node dies with a shard.
 _RETRIES = 3

@@ -31,7 +31,7 @@ from bench.evaluation.method_errors import check, check_parts, method_errors
 from bench.interface import History, Library, Method, Queries, Ranking, RecommendingMethod, ToolSets
 from bench.interface.parts import methods_of, needs_llm, reveal, tree
 from bench.interface.ranking import Violation, validate, validate_sets
-from bench.metrics.ties import Beyond
+from bench.metrics.ties import UnseenTies
 from bench.models.tokens import can_count_tokens, count_tokens
 from bench.remote.answers import AnswerNote
 from bench.remote.asking import RemoteMethod
@@ -129,7 +129,7 @@ class Answers:
     """
 
     ranking: Ranking
-    beyond: Beyond
+    beyond: UnseenTies
     sets: ToolSets | None
     seconds: float = 0.0
     resumed: bool = False
@@ -141,7 +141,7 @@ class Answers:
         ranking, beyond, sets = self.ranking.take(positions), self.beyond, self.sets
         return Answers(
             ranking,
-            Beyond(beyond.counts[positions], beyond.gold.take(positions)),
+            UnseenTies(beyond.counts[positions], beyond.gold.take(positions)),
             None if sets is None else ToolSets.of([sets.row(int(position)) for position in positions]),
             self.seconds,
             self.resumed,
@@ -397,7 +397,7 @@ def _ask_batch(
             gold[i] = {int(tool): int(grade) for tool, grade, beyond in judged if beyond}
     # Kept per query: a bit per tool would be the largest part of a result. The batch is written without it.
     plain = replace(ranking, tied_beyond=None, replies=None)
-    return Batch(positions, plain, Beyond(counts, Gold.of(gold)), sets, seconds, _reply_tokens(ranking), told)
+    return Batch(positions, plain, UnseenTies(counts, Gold.of(gold)), sets, seconds, _reply_tokens(ranking), told)
 
 
 def _reply_tokens(ranking: Ranking) -> NDArray[np.int64] | None:
@@ -462,7 +462,7 @@ def _violation(method: Method, dataset: Dataset, rows: NDArray[np.int64], violat
 def _join_batches(parts: Sequence[Batch], resumed: bool) -> Answers:
     gold = [part.beyond.gold for part in parts]
     starts = np.concatenate([[0], np.cumsum(np.concatenate([part.counts for part in gold]))])
-    beyond = Beyond(
+    beyond = UnseenTies(
         np.concatenate([part.beyond.counts for part in parts]),
         Gold(starts, np.concatenate([part.tools for part in gold]), np.concatenate([part.grades for part in gold])),
     )

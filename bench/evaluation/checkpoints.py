@@ -24,7 +24,7 @@ from bench.base.paths import replacing, write_text
 from bench.data.gold import Gold
 from bench.identity.used import Used, times_noted
 from bench.interface import Method, Ranking, ToolSets
-from bench.metrics.ties import Beyond
+from bench.metrics.ties import UnseenTies
 from bench.remote.answers import AnswerNote
 from bench.results.code_versions import method_use, resume_use
 
@@ -38,7 +38,7 @@ class Batch:
 
     positions: NDArray[np.int64]
     ranking: Ranking
-    beyond: Beyond
+    beyond: UnseenTies
     sets: ToolSets | None
     seconds: float
     reply_tokens: NDArray[np.int64] | None = None
@@ -89,7 +89,7 @@ class Batch:
                     arrays.get("failed"),
                     notes=tuple(_unpack(arrays["notes"])) if "notes" in arrays else None,
                 ),
-                Beyond(arrays["beyond"], gold),
+                UnseenTies(arrays["beyond"], gold),
                 sets,
                 float(arrays["seconds"]),
                 arrays.get("reply_tokens"),

@@ -20,7 +20,7 @@ from bench.evaluation.scoring import ScoredAnswers, score, with_bands
 from bench.evaluation.up_to_date import has_lenient, has_ties, known_metrics, same_numbers
 from bench.interface import Ranking, ToolSets, version_for
 from bench.metrics import Metric, Scores
-from bench.metrics.ties import Beyond, tie_band
+from bench.metrics.ties import UnseenTies, tie_band
 from bench.results.code_versions import scoring_code
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import DatasetIdentity, Metrics
@@ -200,5 +200,5 @@ def stored_answers(result: StoredResult, dataset: Dataset) -> tuple[NDArray[np.i
     sets = None
     if not any(names is None for names in recommended):
         sets = ToolSets.of([[dataset.tool_codes[name] for name in names] for names in recommended])
-    beyond = Beyond(np.array(table["tied_beyond"].to_pylist(), dtype=np.int64), Gold.of(tied))
+    beyond = UnseenTies(np.array(table["tied_beyond"].to_pylist(), dtype=np.int64), Gold.of(tied))
     return rows, Answers(Ranking(tools, scores, failed), beyond, sets)

@@ -33,7 +33,7 @@ from bench.data.tool_names import NameRecord, ToolNames
 from bench.evaluation.ask import Answers
 from bench.interface import Ranking, ToolSets
 from bench.interface.ranking import in_order
-from bench.metrics.ties import Beyond
+from bench.metrics.ties import UnseenTies
 from bench.remote.answers import AnswerNote
 from bench.results.store import StoredResult
 
@@ -281,7 +281,7 @@ def _answers(rows: list[_QueryAnswer | None]) -> Answers:
     if any(row is not None and row.recommended is not None for row in rows):
         sets = ToolSets.of([(row.recommended or []) if row else [] for row in rows])
     ranking = Ranking(tools, scores if scored else None, failed)
-    return Answers(ranking, Beyond.none(len(rows)), sets, told=told)
+    return Answers(ranking, UnseenTies.none(len(rows)), sets, told=told)
 
 
 def write_trec(result: StoredResult) -> Iterator[str]:

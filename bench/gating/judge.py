@@ -404,7 +404,7 @@ def _judge_rule(
                 note = same
             read = _as_read(bounded, sign) | {"note": note}
         else:
-            better = span if sign > 0 else span.turned()
+            better = span if sign > 0 else span.negated()
             (bounded,) = at_least(
                 sign * now[taken][:, None], sign * limit, level, policy.power, units=units, span=better
             )

@@ -24,7 +24,7 @@ from bench.gating.policy import read_policy
 from bench.gating.report import GateReport, Side, not_judged
 from bench.interface import Ranking, version_for
 from bench.metrics import Metric, parse_metrics
-from bench.metrics.ties import Beyond
+from bench.metrics.ties import UnseenTies
 from bench.registry import load_dataset
 from bench.results.code_versions import scoring_code
 from bench.results.manifest import Latency
@@ -102,7 +102,7 @@ def ask_search(
         rankings[position] = (
             merge_rankings(answers_of_calls, len(dataset.tools)) if query.calls else answers_of_calls[0]
         )
-    answers = Answers(Ranking.of_lists(rankings), Beyond.none(len(rows)), None)
+    answers = Answers(Ranking.of_lists(rankings), UnseenTies.none(len(rows)), None)
     scored = score("", dataset, rows, [answers], known.template, list(metrics))
     return Candidate(
         label=f"{name} @ {dataset.spec}",

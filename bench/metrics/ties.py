@@ -58,7 +58,7 @@ class TieBand:
 
 
 @dataclass(frozen=True)
-class Beyond:
+class UnseenTies:
     """Tools beyond the depth that tie with the last returned one.
 
     Attributes:
@@ -70,9 +70,9 @@ class Beyond:
     gold: Gold
 
     @staticmethod
-    def none(queries: int) -> Beyond:
+    def none(queries: int) -> UnseenTies:
         """No tool is known to tie beyond the ranking."""
-        return Beyond(np.zeros(queries, dtype=np.int64), Gold.of({} for _ in range(queries)))
+        return UnseenTies(np.zeros(queries, dtype=np.int64), Gold.of({} for _ in range(queries)))
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def tie_band(
     tools: NDArray[np.int32],
     scores: Scores,
     gold: Gold,
-    beyond: Beyond,
+    beyond: UnseenTies,
     metrics: Sequence[Metric],
 ) -> TieBand:
     """The band of every metric that reads rankings.
@@ -121,7 +121,7 @@ def tie_band(
         nothing = np.zeros(len(wanted))
         return TieBand(wanted, nothing, nothing, nothing, np.zeros(len(wanted), dtype=np.int64), 0)
     tools, scores, gold = tools[rows], scores[rows], gold.take(rows)
-    beyond = Beyond(beyond.counts[rows], beyond.gold.take(rows))
+    beyond = UnseenTies(beyond.counts[rows], beyond.gold.take(rows))
     depth = tools.shape[1]
     returned = np.count_nonzero(tools >= 0, axis=1)
     groups = _groups(tools, scores, gold.members(), beyond, returned)
@@ -296,7 +296,7 @@ def _groups(
     tools: NDArray[np.int32],
     scores: Scores,
     gold: Gold,
-    beyond: Beyond,
+    beyond: UnseenTies,
     returned: NDArray[np.int64],
 ) -> _Groups:
     wanted, grades = gold.padded()

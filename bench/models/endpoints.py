@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bench.base.config import bound_session
 from bench.base.errors import UnavailableError, require
-from bench.models.llm.budget import Held
+from bench.models.llm.budget import Reservation
 from bench.models.llm.journal import JournalLine, journal_at
 from bench.models.llm.messages import clean_text
 from bench.models.llm.settings import OFFLINE, EndpointSettings, embedding_settings
@@ -120,7 +120,7 @@ class EndpointModel:
             self._record(held, most if tokens is None else tokens, estimated=tokens is None)
         return vectors
 
-    def _record(self, held: Held, tokens: int, *, estimated: bool) -> None:
+    def _record(self, held: Reservation, tokens: int, *, estimated: bool) -> None:
         """Record the cost of a call together with those of replies: one limit covers both."""
         price = self._settings.price
         if price is None:

@@ -41,7 +41,7 @@ class Span(NamedTuple):
         """The range of the difference of two such means."""
         return Span(self.low - self.high, self.high - self.low, self.each)
 
-    def turned(self) -> Span:
+    def negated(self) -> Span:
         """The range of the mean with its sign changed."""
         return Span(-self.high, -self.low, self.each)
 

@@ -46,7 +46,7 @@ class HierarchyAwareReranker(Method):
         base = context.build(parameters.base)
         if not isinstance(base, EmbeddingMethod):
             raise UsageError(f"toolrerank cannot use base={parameters.base}: it compares tools by vectors.")
-        self._base: Method = base
+        self._base = base
         self._scorer = self.include(
             CrossEncoder(parameters.reranker, backend=parameters.backend, progress=context.progress)
         )
@@ -71,7 +71,6 @@ class HierarchyAwareReranker(Method):
         #: (tools,) whether a tool's parent is seen.
         self._seen = np.isin(self._parents, self._parents[self._used])
         self._base.index(library)
-        assert isinstance(self._base, EmbeddingMethod)
         self._vectors = normalize(self._base.tool_vectors())
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
@@ -124,7 +123,6 @@ class HierarchyAwareReranker(Method):
         ends = np.cumsum([len(row) for row in tools])[:-1]
         known = np.zeros(len(pairs))
         if self._scores.weight:
-            assert isinstance(self._base, EmbeddingMethod)
             matrix = self._base.score(queries)
             known = np.concatenate([matrix[i, row] for i, row in enumerate(tools)])
         scores = np.split(self._scores.score(pairs, known), ends)

@@ -63,7 +63,7 @@ def folder(tmp_path: Path) -> Path:
         "greetings/page.py": PAGE,
         "greetings/schemas/greeting.json": json.dumps({"title": "greeting"}),
         "greetings-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: greetings\nVersion: 1\n",
-        "greetings-1.dist-info/entry_points.txt": "[bench.base.plugins]\nmine = greetings\n",
+        "greetings-1.dist-info/entry_points.txt": "[bench.plugins]\nmine = greetings\n",
     }
     place = tmp_path / "installed"
     for name, text in files.items():

@@ -21,7 +21,7 @@ from bench.evaluation.ask import Answers, asking_order
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.interface import History, Method, OracleMethod, Queries, Ranking, ToolSets
-from bench.metrics.ties import Beyond
+from bench.metrics.ties import UnseenTies
 from bench.results.store import StoredResult
 
 Run = Callable[..., StoredResult]
@@ -174,7 +174,7 @@ def test_answers_are_taken_with_all_that_belongs_to_them() -> None:
         np.array([[2.0, 1.0], [3.0, -np.inf], [-np.inf, -np.inf]]),
         np.array([False, False, True]),
     )
-    beyond = Beyond(np.array([0, 4, 1]), Gold.of([{}, {5: 2, 7: 1}, {3: 1}]))
+    beyond = UnseenTies(np.array([0, 4, 1]), Gold.of([{}, {5: 2, 7: 1}, {3: 1}]))
     answers = Answers(ranking, beyond, ToolSets.of([[0], [], [4, 5]]), 2.5, True)
     taken = answers.take(np.array([2, 1, 0]))
     assert taken.ranking.tools.tolist() == [[-1, -1], [2, -1], [0, 1]]

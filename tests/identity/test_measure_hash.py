@@ -379,7 +379,7 @@ from bench.evaluation.ask import Answers
 from bench.evaluation import scoring
 from bench.interface import Ranking, ToolSets
 from bench.metrics import measures, parse_metrics
-from bench.metrics.ties import Beyond
+from bench.metrics.ties import UnseenTies
 from bench.data.gold import Gold
 from bench.results import code_versions
 from bench.models.tokens import count_tokens
@@ -403,7 +403,7 @@ def answers():
     failed = np.zeros(len(rows), dtype=bool)
     failed[4] = True
     sets = ToolSets.of([row[:3][row[:3] >= 0] for row in order])
-    beyond = Beyond(np.ones(len(rows), dtype=np.int64), Gold.of([{} for _ in rows]))
+    beyond = UnseenTies(np.ones(len(rows), dtype=np.int64), Gold.of([{} for _ in rows]))
     return Answers(Ranking(order, scores, failed), beyond, sets)
 
 seen = set()

@@ -21,7 +21,7 @@ from bench.interface import Context, Library, Method, Queries, Ranking
 from bench.interface.method import Similarity
 from bench.interface.parts import needs_history, revisions
 from bench.metrics import parse_metrics
-from bench.metrics.ties import Beyond, tie_band
+from bench.metrics.ties import UnseenTies, tie_band
 from bench.registry import build_method, method_class
 from bench.results.ids import method_hash
 
@@ -179,7 +179,7 @@ def test_two_tools_that_have_only_each_other_tie_exactly_and_the_band_shows_it(m
     # With b as gold, recall just above the pair is 0 by the rule; it could be 1, and is 1/2 in expectation.
     assert ranking.scores is not None
     metric = parse_metrics([f"recall@{places[0] + 1}"])
-    band = tie_band(ranking.tools, ranking.scores, Gold.of([{1: 1}]), Beyond.none(1), metric)
+    band = tie_band(ranking.tools, ranking.scores, Gold.of([{1: 1}]), UnseenTies.none(1), metric)
     assert band is not None
     assert (band.low[0], band.high[0]) == (0, 1)
     assert 0.3 < band.expected[0] < 0.7

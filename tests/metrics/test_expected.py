@@ -20,7 +20,7 @@ from bench.data.goldgroups import GoldGroups
 from bench.metrics import Metric, evaluate, get_measure, parse_metric, parse_metrics
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measure import Counts, Values
-from bench.metrics.ties import LEAST_DRAWS, Beyond, TieBand, tie_band
+from bench.metrics.ties import LEAST_DRAWS, TieBand, UnseenTies, tie_band
 from bench.search.topk import top_k
 
 
@@ -36,7 +36,7 @@ def band_of(levels: Sequence[Sequence[int]], gold: Gold, metrics: Sequence[Metri
     outside = {*split} - kept
     meeting = gold.members()
     grades = dict(zip(meeting.tools.tolist(), meeting.grades.tolist(), strict=True))
-    beyond = Beyond(np.array([len(outside)]), Gold.of([{tool: grades[tool] for tool in outside if tool in grades}]))
+    beyond = UnseenTies(np.array([len(outside)]), Gold.of([{tool: grades[tool] for tool in outside if tool in grades}]))
     return tie_band(ranking.tools, ranking.scores, gold, beyond, metrics)
 
 
@@ -275,14 +275,14 @@ def test_many_orders_are_drawn_until_the_shown_digits_stand(queries: int) -> Non
     assert ranking.scores is not None
     gold = Gold.of([{3: 1, 30: 1}] * queries)
     metrics = [Metric(LAST[0].measure, 40), parse_metric("recall@20")]
-    band = tie_band(ranking.tools, ranking.scores, gold, Beyond.none(queries), metrics)
+    band = tie_band(ranking.tools, ranking.scores, gold, UnseenTies.none(queries), metrics)
     mean, variance = last_of_pairs(40)
     # So many that the standard error is at most 0.00025, to the error of the estimated variance.
     assert band.draws[0] % LEAST_DRAWS == 0
     assert band.draws[0] >= max(LEAST_DRAWS, 0.8 * variance / queries / 0.00025**2)
     assert abs(band.expected[0] - mean) <= 5 * 0.0003
     assert (band.expected[1], band.draws[1]) == (0.5, 0)
-    again = tie_band(ranking.tools, ranking.scores, gold, Beyond.none(queries), metrics)
+    again = tie_band(ranking.tools, ranking.scores, gold, UnseenTies.none(queries), metrics)
     assert again.expected.tobytes() == band.expected.tobytes()
 
 
@@ -295,7 +295,7 @@ def test_a_query_s_expected_value_does_not_depend_on_the_others() -> None:
     assert tied is not None
 
     def values(rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        return tie_band(ranking.tools[rows], tied[rows], gold.take(rows), Beyond.none(len(rows)), WIDE).expected
+        return tie_band(ranking.tools[rows], tied[rows], gold.take(rows), UnseenTies.none(len(rows)), WIDE).expected
 
     alone = np.mean([values(np.array([row])) for row in range(30)], axis=0)
     np.testing.assert_allclose(values(np.arange(30)), alone, rtol=0, atol=1e-13)

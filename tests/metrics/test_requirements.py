@@ -16,7 +16,7 @@ from bench.data.goldgroups import GoldGroups
 from bench.interface.ranking import Ranking, ToolSets
 from bench.metrics import DEFAULT_METRICS, evaluate, parse_metric, parse_metrics
 from bench.metrics.evaluate import set_sizes
-from bench.metrics.ties import Beyond, tie_band
+from bench.metrics.ties import UnseenTies, tie_band
 from bench.search.topk import top_k
 
 METRICS = parse_metrics(
@@ -169,7 +169,7 @@ def test_the_band_is_that_of_every_order_of_the_ties(case: Tied) -> None:
     result = evaluate(np.array(every, dtype=np.int32), gold.take(np.zeros(len(every), dtype=np.int64)), METRICS).values
     ranking = top_k(np.array([case.scores]), len(case.scores))
     assert ranking.scores is not None
-    band = tie_band(ranking.tools, ranking.scores, gold, Beyond.none(1), METRICS)
+    band = tie_band(ranking.tools, ranking.scores, gold, UnseenTies.none(1), METRICS)
     np.testing.assert_allclose(band.low, result.min(axis=0), atol=1e-12)
     np.testing.assert_allclose(band.high, result.max(axis=0), atol=1e-12)
     np.testing.assert_allclose(band.expected, result.mean(axis=0), atol=1e-12)
@@ -203,7 +203,7 @@ def test_the_expected_value_is_that_of_all_orders_where_requirements_share_tools
     outside = [tool for tool, score in enumerate(case.scores) if score == last and tool not in ranking.tools[0]]
     meeting = gold.members()
     grades = dict(zip(meeting.tools.tolist(), meeting.grades.tolist(), strict=True))
-    beyond = Beyond(np.array([len(outside)]), Gold.of([{tool: grades[tool] for tool in outside if tool in grades}]))
+    beyond = UnseenTies(np.array([len(outside)]), Gold.of([{tool: grades[tool] for tool in outside if tool in grades}]))
     band = tie_band(ranking.tools, ranking.scores, gold, beyond, METRICS)
     np.testing.assert_allclose(band.expected, result.mean(axis=0), atol=1e-12)
     assert not band.draws.any()
@@ -214,5 +214,5 @@ def test_what_should_not_be_returned_has_no_band() -> None:
     ranking = top_k(np.zeros((2, 5)), 5)
     assert ranking.scores is not None
     metrics = parse_metrics(["recall@1", "forbidden@1", "abstained@5", "false_returns@5", "auroc", "aurc@1"])
-    band = tie_band(ranking.tools, ranking.scores, gold, Beyond.none(2), metrics)
+    band = tie_band(ranking.tools, ranking.scores, gold, UnseenTies.none(2), metrics)
     assert band.metrics == (parse_metric("recall@1"),)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bench.data.gold import Gold
 from bench.metrics import DEFAULT_METRICS, evaluate, parse_metric, parse_metrics
-from bench.metrics.ties import Beyond, TieBand, tie_band
+from bench.metrics.ties import TieBand, UnseenTies, tie_band
 from bench.search.topk import top_k
 
 METRICS = (
@@ -75,7 +75,7 @@ def band_of(cases: list[Case]) -> TieBand:
         outside = [tool for tool, score in enumerate(case.scores) if score == last and tool not in kept]
         counts.append(len(outside))
         gold.append({tool: case.gold[tool] for tool in outside if tool in case.gold})
-    beyond = Beyond(np.array(counts, dtype=np.int64), Gold.of(gold))
+    beyond = UnseenTies(np.array(counts, dtype=np.int64), Gold.of(gold))
     return tie_band(ranking.tools, ranking.scores, Gold.of(case.gold for case in cases), beyond, PARSED)
 
 
@@ -227,7 +227,7 @@ def test_metrics_that_are_not_monotone_have_no_band() -> None:
     ranking = top_k(np.array([case.scores]), 5)
     assert ranking.scores is not None
     metrics = parse_metrics(["recall@1", "ndcg_ptr@gold", "tracc"])
-    band = tie_band(ranking.tools, ranking.scores, Gold.of([case.gold]), Beyond.none(1), metrics)
+    band = tie_band(ranking.tools, ranking.scores, Gold.of([case.gold]), UnseenTies.none(1), metrics)
     assert [str(metric) for metric in band.metrics] == ["recall@1"]
 
 
@@ -235,7 +235,7 @@ def test_unanswered_queries_score_0_and_queries_without_gold_are_left_out() -> N
     ranking = top_k(np.array([[2.0, 1.0], [-np.inf, -np.inf], [1.0, 1.0]]), 2)
     assert ranking.scores is not None
     gold = Gold.of([{0: 1}, {0: 1}, {}])
-    band = tie_band(ranking.tools, ranking.scores, gold, Beyond.none(3), parse_metrics(["recall@1", "mmrr@1"]))
+    band = tie_band(ranking.tools, ranking.scores, gold, UnseenTies.none(3), parse_metrics(["recall@1", "mmrr@1"]))
     # One perfect answer, one that is missing; the tie has no gold.
     for end in (band.low, band.expected, band.high):
         assert end.tolist() == [0.5, 0.5]
@@ -244,14 +244,16 @@ def test_unanswered_queries_score_0_and_queries_without_gold_are_left_out() -> N
 
 def test_empty_rankings_have_a_band_of_0() -> None:
     tools, scores = np.empty((2, 0), dtype=np.int32), np.empty((2, 0), dtype=np.float32)
-    band = tie_band(tools, scores, Gold.of([{0: 1}, {}]), Beyond.none(2), [parse_metric("mmrr@5")])
+    band = tie_band(tools, scores, Gold.of([{0: 1}, {}]), UnseenTies.none(2), [parse_metric("mmrr@5")])
     assert (band.low.tolist(), band.expected.tolist(), band.high.tolist(), band.tied_queries) == ([0], [0], [0], 0)
 
 
 def test_metrics_on_recommended_sets_have_no_band() -> None:
     ranking = top_k(np.array([[1.0, 1.0]]), 2)
     assert ranking.scores is not None
-    band = tie_band(ranking.tools, ranking.scores, Gold.of([{0: 1}]), Beyond.none(1), parse_metrics(DEFAULT_METRICS))
+    band = tie_band(
+        ranking.tools, ranking.scores, Gold.of([{0: 1}]), UnseenTies.none(1), parse_metrics(DEFAULT_METRICS)
+    )
     bare = {"tracc", "set_precision", "set_recall", "set_f1", "size_diff", "abstained", "answered", "ndcg_ptr@gold"}
     assert [str(metric) for metric in band.metrics] == [metric for metric in DEFAULT_METRICS if metric not in bare]
     assert len(band.low) == len(band.expected) == len(band.high) == len(band.metrics)

@@ -17,7 +17,7 @@ from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Query, Tables, Tool
 from bench.metrics import evaluate, parse_metrics
-from bench.metrics.ties import Beyond, tie_band
+from bench.metrics.ties import UnseenTies, tie_band
 from bench.validation import ceilings as module
 from bench.validation.ceilings import Ceilings, ceilings
 
@@ -163,7 +163,7 @@ def test_the_expected_value_of_the_oracle_with_its_texts_tied_is_the_ceiling_of_
         tools.append(order)
         scores.append(place[order].astype(np.float64))
     metrics = parse_metrics(["recall@5", "recall@10", "ndcg@5", "ndcg@10"])
-    none = Beyond.none(len(queries))
+    none = UnseenTies.none(len(queries))
     band = tie_band(np.array(tools, dtype=np.int32), np.array(scores), data.gold, none, metrics)
     bounds = bounds_of(ceilings(data))
     for metric, expected in zip(band.metrics, band.expected.tolist(), strict=True):

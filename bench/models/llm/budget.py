@@ -33,7 +33,7 @@ class SpendingBudget:
         self._running = 0  # calls with a reservation that do not wait for more
 
     @contextmanager
-    def holding(self, bound: float, limit: float | None, stop: threading.Event) -> Iterator[Held]:
+    def holding(self, bound: float, limit: float | None, stop: threading.Event) -> Iterator[Reservation]:
         """Reserve the maximum cost of a call while it is in flight.
 
         Waits while other calls reserve what is missing: most of them will cost less than they reserve.
@@ -42,7 +42,7 @@ class SpendingBudget:
             UnavailableError: there is not enough left, and no call in flight that could release some.
             Stopped: `stop` was set while it waited.
         """
-        held = Held(self, bound, limit, stop)
+        held = Reservation(self, bound, limit, stop)
         self._take(held)
         try:
             yield held
@@ -52,7 +52,7 @@ class SpendingBudget:
                 self._running -= held.running
                 self._changed.notify_all()
 
-    def _take(self, held: Held) -> None:
+    def _take(self, held: Reservation) -> None:
         with self._changed:
             while held.limit is not None and (spent := self._paid() + self._held) + held.bound > held.limit:
                 if self._running == 0:
@@ -68,12 +68,12 @@ class SpendingBudget:
             self._running += 1
             held.fresh, held.running = held.bound, True
 
-    def _lose(self, held: Held) -> None:
+    def _lose(self, held: Reservation) -> None:
         with self._changed:
             held.lost += held.fresh
             held.fresh = 0.0
 
-    def _take_again(self, held: Held) -> None:
+    def _take_again(self, held: Reservation) -> None:
         with self._changed:
             # While it waits it cannot release money: two calls that wait for each other would wait forever.
             self._running -= 1
@@ -82,7 +82,7 @@ class SpendingBudget:
         self._take(held)
 
 
-class Held:
+class Reservation:
     """The reservation of one call.
 
     Attributes:

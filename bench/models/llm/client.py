@@ -19,7 +19,7 @@ from bench.base.errors import UnavailableError, UsageError, require
 from bench.base.progress import QUIET, Progress
 from bench.base.text import one_line
 from bench.models.llm.anthropic import AnthropicTransport
-from bench.models.llm.budget import Held, WorkStopped
+from bench.models.llm.budget import Reservation, WorkStopped
 from bench.models.llm.completion import (
     FILTERED,
     NO_CALLS,
@@ -80,7 +80,7 @@ class LanguageModel:
         self._calls = self._from_journal = self._failures = self._input = self._cached = self._output = 0
         self._estimated = 0
         self._told: set[str] = set()
-        self._under_way: set[Held] = set()
+        self._under_way: set[Reservation] = set()
 
     @cached_property
     def _settings(self) -> EndpointSettings:
@@ -294,7 +294,7 @@ class LanguageModel:
             held.recorded = True
         return answer
 
-    def _settle(self, held: Held, cost: float) -> None:
+    def _settle(self, held: Reservation, cost: float) -> None:
         """Record the possible cost of a call without an answer."""
         if cost > held.settled:
             line = JournalLine(
@@ -303,7 +303,7 @@ class LanguageModel:
             self._journal.append(line)
             held.settled, held.recorded = cost, True
 
-    def _completion(self, request: Request, held: Held, stop: threading.Event) -> Completion:
+    def _completion(self, request: Request, held: Reservation, stop: threading.Event) -> Completion:
         """The endpoint's answer to a request, or its failure."""
         try:
             return self._transport.complete(self._asked_as, request, held, stop)

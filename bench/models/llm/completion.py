@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from bench.base.errors import UsageError
 from bench.base.text import one_line
-from bench.models.llm.budget import Held
+from bench.models.llm.budget import Reservation
 from bench.models.llm.messages import Request, ToolCall, clean_text, describe_request
 from bench.models.llm.settings import EndpointSettings
 from bench.models.llm.transport import Malformed, Refused, Transport, Unsupported
@@ -106,7 +106,7 @@ class ChatTransport(Transport):
         """The parameters to leave out, because the endpoint has refused them in this process."""
         return _UNSUPPORTED.setdefault((self._settings, model), set())
 
-    def complete(self, model: str, request: Request, held: Held, stop: threading.Event) -> Completion:
+    def complete(self, model: str, request: Request, held: Reservation, stop: threading.Event) -> Completion:
         """The endpoint's result for a request; raises as `call` does, except `Unsupported`."""
         begun = 0.0
 

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 from bench.base.errors import BenchError, UnavailableError, UsageError, require
 from bench.base.secrets import mask, mask_bytes, mask_json
 from bench.base.text import one_line
-from bench.models.llm.budget import Held, WorkStopped
+from bench.models.llm.budget import Reservation, WorkStopped
 from bench.models.llm.settings import EndpointSettings
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ class Transport:
         self,
         send: Callable[[Any], AbstractContextManager[Any]],
         read: Callable[[Any], T],
-        held: Held,
+        held: Reservation,
         stop: threading.Event,
     ) -> T:
         """Make one call, and retry where that may help.

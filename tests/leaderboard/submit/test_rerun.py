@@ -463,7 +463,7 @@ def test_scores_agree_within_a_tolerance_and_order_must_be_the_same() -> None:
 def test_near_ties_that_changed_places_are_told_apart(made: Any) -> None:
     from bench.evaluation.ask import Answers
     from bench.leaderboard.submit.rerun import _compare
-    from bench.metrics.ties import Beyond
+    from bench.metrics.ties import UnseenTies
 
     tools = np.array([[2, 1, 0], [2, 1, 0], [2, 1, 0], [2, 1, 0]])
     scores = np.tile([0.3, 0.2, 0.2 - 1e-9], (4, 1))
@@ -471,7 +471,7 @@ def test_near_ties_that_changed_places_are_told_apart(made: Any) -> None:
     again[0] = [2, 0, 1]
     again[1] = [2, 1, 3]
     again[2] = [1, 2, 0]
-    stored = Answers(Ranking(tools, scores), Beyond.none(4), None)
+    stored = Answers(Ranking(tools, scores), UnseenTies.none(4), None)
     outcome = _compare(
         made.result.manifest, stored, SandboxReply(Ranking(again, scores), None, ""), ["a", "b", "c", "d"]
     )
