@@ -1,6 +1,8 @@
 """MCP-Zero: the request names a server and a tool, and both are searched for.
 
-Fei, Zheng & Feng 2025, "MCP-Zero: Active Tool Discovery for Autonomous LLM Agents".
+Fei, Zheng & Feng 2025, "MCP-Zero: Active Tool Discovery for Autonomous LLM Agents"
+(https://arxiv.org/abs/2506.01056). Unlike in the paper, the model is asked once per request, and the text of a server
+is its name with its tools instead of a model's summary. The prompts are ours.
 """
 
 from __future__ import annotations

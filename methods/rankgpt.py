@@ -1,6 +1,7 @@
 """RankGPT: a language model reranks lists of tools in a sliding window.
 
-Sun et al. 2023, "Is ChatGPT Good at Search? Investigating Large Language Models as Re-Ranking Agents".
+Sun et al. 2023, "Is ChatGPT Good at Search? Investigating Large Language Models as Re-Ranking Agents"
+(https://arxiv.org/abs/2304.09542). Unlike in the paper, one message holds all tools of a window. The prompt is ours.
 """
 
 from __future__ import annotations

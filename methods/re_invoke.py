@@ -1,6 +1,7 @@
 """Re-Invoke: tools with generated queries, requests split into intents, and one ranking over all views.
 
-Chen et al. 2024, "Re-Invoke: Tool Invocation Rewriting for Zero-Shot Tool Retrieval".
+Chen et al. 2024, "Re-Invoke: Tool Invocation Rewriting for Zero-Shot Tool Retrieval"
+(https://arxiv.org/abs/2408.01875). The prompts are ours, and so is the reading of how ranks and similarities combine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Tool-DE: another method on tools whose documentation a language model has expanded with structured fields.
 
-Lu et al. 2025, "Tools are under-documented: Simple Document Expansion Boosts Tool Retrieval".
+Lu et al. 2025, "Tools are under-documented: Simple Document Expansion Boosts Tool Retrieval"
+(https://arxiv.org/abs/2510.22670). Unlike in the paper, no further calls check the fields, and there is neither a
+trained Tool-Embed nor a trained Tool-Rank. The prompts are ours.
 """
 
 from __future__ import annotations
