@@ -80,7 +80,6 @@ class ToolChange(Record):
     """A tool that was edited, or whose results changed because others were.
 
     Attributes:
-        tool_id: the tool.
         fields: its edited fields; empty for the others.
         wanted: number of queries that want it.
         found_before, found_after: number of those that find it among the first k.
@@ -144,7 +143,6 @@ def read_edits(source: str, dataset: Dataset) -> tuple[Dataset, dict[int, list[s
     Args:
         source: a file or folder in any form that `bench data import` reads, as `PATH` or `SERVER=PATH`; or a JSON
             object of new descriptions by tool id. Tools outside it are unchanged.
-        dataset: the dataset.
 
     Returns:
         The dataset, and for each edited tool its code and the changed fields.
@@ -241,12 +239,10 @@ def try_edits(
     """Ask a result's method its queries again, on the library as it is and as edited.
 
     Args:
-        result: the result.
-        dataset: the data it was made on.
+        result, dataset: the result, and the data it was made on.
         edited, fields: from `read_edits`.
         k: number of tools of each ranking that count as shown.
         repeat: which repeat to ask again, if there are several.
-        progress: receives the progress of long work.
 
     Raises:
         UsageError: the method cannot be asked here (a run file, a service, a paid model), its tool texts do not

@@ -80,8 +80,7 @@ class Explained(Displayable):
     """One query of a stored result, explained.
 
     Attributes:
-        result: the result.
-        query: the query, with its gold.
+        result, query: the result, and its query with the gold.
         slices: slice -> value of the query.
         values: metric -> the query's value.
         failed: whether the method failed on it or gave no answer.
@@ -185,10 +184,7 @@ def _answer_dict(answer: ExplainedAnswer, shown: Iterable[ShownTool]) -> dict[st
 def query_named(result: StoredResult, name: str, dataset: Dataset) -> str:
     """Resolve the id of a result's query from the id or an unambiguous prefix.
 
-    Args:
-        result: the result.
-        name: the id or its prefix.
-        dataset: of the result, to recognise queries of it that were not evaluated.
+    The dataset serves to recognise queries of it that were not evaluated.
 
     Raises:
         UsageError: the result has no such query, or several.
@@ -208,11 +204,7 @@ def query_named(result: StoredResult, name: str, dataset: Dataset) -> str:
 def find_id(name: str, ids: Sequence[str], owner: str, kind: str, kinds: str) -> str:
     """Resolve one of some ids from the id or an unambiguous prefix.
 
-    Args:
-        name: the id or its prefix.
-        ids: all ids.
-        owner: what contains them.
-        kind, kinds: the noun for the ids, singular and plural.
+    Errors call the ids by the nouns `kind` and `kinds`, and what contains them `owner`.
 
     Raises:
         UsageError: no id begins with the name, or several do.
@@ -248,14 +240,7 @@ def check_same_data(first: StoredResult, second: StoredResult) -> None:
 def explain(
     result: StoredResult, dataset: Dataset, query_id: str, progress: Progress = QUIET, *, repeat: int = 1
 ) -> Explained:
-    """Explain one query of a stored result.
-
-    Args:
-        result: the result.
-        dataset: the data it was made on.
-        query_id: a query of it.
-        progress: receives the progress of long work.
-        repeat: number of the repeat; its values are shown, not the means.
+    """Explain one query of a stored result on its data, with the values of a repeat, not the means.
 
     Raises:
         ResultError: the result is on other data.
@@ -371,13 +356,6 @@ def answers_today(
     result: StoredResult, dataset: Dataset, cases: Sequence[AskedQuery], progress: Progress = QUIET, repeat: int = 1
 ) -> list[tuple[ExplainedAnswer | None, str]]:
     """The current answer of a result's method, rebuilt once, to each query, with reasons.
-
-    Args:
-        result: the result, or one of its repeats.
-        dataset: the data it was made on.
-        cases: the queries.
-        progress: receives the progress of long work.
-        repeat: number of the repeat.
 
     Returns:
         For each query the answer; or None, and a sentence why it cannot be shown with the stored numbers.

@@ -26,16 +26,10 @@ _MOST_TOOLS, _MOST_ALONE, _MOST_IDS = 40, 1000, 60
 
 
 def write_tools(board: Board, data: BoardData, rejected: list[Rejected], writer: Writer) -> tuple[Row, ...]:
-    """Write the tool pages of a board's results, for the rows that the explorer also shows.
+    """Write the tool pages of a board's results, for the rows that the explorer also shows; returns these rows.
 
-    Args:
-        board: the board.
-        data: its dataset; without it there are no pages, because the gold is unknown.
-        rejected: receives what is left out, with reasons.
-        writer: the site's writer.
-
-    Returns:
-        The rows that have a page.
+    Without the dataset there are no pages, because the gold is unknown. `rejected` receives what is left out, with
+    reasons.
     """
     dataset = data.dataset
     if dataset is None or not board.current:
@@ -65,12 +59,7 @@ def write_tools(board: Board, data: BoardData, rejected: list[Rejected], writer:
 
 
 def page_alone(counted_ranking: CountedRanking, progress: Progress = QUIET) -> str:
-    """A self-contained page of one result; the method is asked why tools lose to others.
-
-    Args:
-        counted_ranking: from `counted`.
-        progress: receives the progress of long work.
-    """
+    """A self-contained page of one result; the method is asked why tools lose to others."""
     library = tool_texts(counted_ranking.dataset, counted_ranking.result.manifest.dataset.template)
     return _page(counted_ranking, library, _MOST_ALONE, True, progress=progress)
 

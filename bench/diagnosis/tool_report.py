@@ -292,8 +292,7 @@ class CountedRanking:
     """A result's ranking, counted by tool.
 
     Attributes:
-        result: the result, or one of its repeats.
-        dataset: the data it was made on.
+        result, dataset: the result, or one of its repeats, and the data it was made on.
         repeat: number of the repeat.
         rows: (queries,) rows of the dataset.
         depth: maximum tools of a ranking.
@@ -323,8 +322,7 @@ def count_ranking(result: StoredResult, dataset: Dataset, k: int = FIRST, repeat
     """Count a stored ranking by tool.
 
     Args:
-        result: the result.
-        dataset: the data it was made on.
+        result, dataset: the result, and the data it was made on.
         k: number of tools of each ranking that count as shown; in a library of fewer than `FIRST`, all of them.
         repeat: number of the repeat, if there are several.
 
@@ -381,14 +379,12 @@ def tools_report(
     """The report of a counted ranking.
 
     Args:
-        counted_ranking: from `counted`.
         most: maximum rows, worst first; None for all tools of the library.
         explained: number of worst tools to explain against the tool that they lose to most often.
         confused: number of most frequent pairs to explain by deciding words.
         tool: the id of one tool: the report then has only its row, with its queries in detail.
         library: from `tool_texts`, if already known.
         ask: whether to rebuild the method and ask it why; otherwise tool texts are compared.
-        progress: receives the progress of long work.
 
     Raises:
         UsageError: there is no such tool.

@@ -56,7 +56,6 @@ class Audit(Displayable):
         """Audit a dataset.
 
         Args:
-            dataset: the dataset.
             against: other datasets that may share queries and tools with it.
             results: a folder of results; their differences on this dataset determine how many groups are needed.
         """
@@ -139,11 +138,7 @@ class Audit(Displayable):
 
 
 def check_kinds(kinds: Sequence[str], against: bool) -> None:
-    """Refuse kinds that this audit cannot find, so that `--fail-on` never passes by mistake.
-
-    Args:
-        kinds: kinds of findings.
-        against: whether the dataset is compared with another.
+    """Refuse kinds that this audit (`against` another dataset or not) cannot find: `--fail-on` never passes by mistake.
 
     Raises:
         UsageError: there is no such kind, or it needs another dataset.

@@ -75,15 +75,10 @@ class Ceilings:
 
 
 def ceilings(dataset: Dataset, template: Template | None = None, selected: NDArray[np.int64] | None = None) -> Ceilings:
-    """The ceilings of a dataset.
+    """The ceilings of a dataset, for a template of the tools' texts and the codes of some queries.
 
-    Args:
-        dataset: the data.
-        template: the template of the tools' texts; None for the dataset's default.
-        selected: (queries,) codes of the queries; None for those of the default split. Queries without gold are left
-            out.
-
-    If gold has alternatives, texts do not lower the ceilings: a tool with another text may do as well.
+    Without these, they are the dataset's default and the queries of its default split. Queries without gold are left
+    out. If gold has alternatives, texts do not lower the ceilings: a tool with another text may do as well.
     """
     chosen = template or dataset.card.template
     among = dataset.rows(dataset.card.split) if selected is None else selected

@@ -52,9 +52,7 @@ class _Skipped(Exception):
 def check_method(build: Callable[[], Method], dataset: Dataset) -> Iterator[Check]:
     """Run every check on fresh instances of a method.
 
-    Args:
-        build: builds a fresh instance.
-        dataset: a real dataset, for checks that need natural text; the small libraries are built in.
+    The dataset is a real one, for checks that need natural text; the small libraries are built in.
     """
     kit = _Kit(build, dataset)
     for name, check in kit.checks():

@@ -109,12 +109,9 @@ def build_dataset(
     """Build a dataset with its own split; errors are reported before anything is paid for.
 
     Args:
-        tools: the library.
+        tools, settings, model, progress: as for `Builder`.
         card: title, licence and template of the dataset; its known issues are written here.
-        settings: the size of the build.
         options: how to split requests into train and test.
-        model: the language model.
-        progress: receives the progress of steps.
 
     Raises:
         UsageError: the library is too small for these bundles.
@@ -183,13 +180,7 @@ def ask_verdict(text: str, tools: Sequence[Tool]) -> str:
 
 
 class Builder:
-    """Runs the steps of one build.
-
-    Args:
-        tools: the library.
-        settings: the size of the build.
-        model: the language model.
-        progress: receives the progress of steps.
+    """Runs the steps of one build with the tools of a library.
 
     Attributes:
         dropped: number of requests dropped for each reason of `DROPPED` so far.
@@ -315,14 +306,7 @@ def describe_dropped(dropped: Mapping[str, int]) -> str:
 
 
 def known_issues(built: Built, tools: Sequence[Tool], model: str, settings: BuildSettings) -> list[str]:
-    """The known issues of a built dataset, for its card.
-
-    Args:
-        built: the requests.
-        tools: the library.
-        model: the language model and its endpoint.
-        settings: the size of the build.
-    """
+    """The known issues of a dataset built from a library by a model (with its endpoint), for the dataset's card."""
     names = {tool.tool_id: words(tool.name) for tool in tools}
     naming = sum(any(contains_words(words(query.text), names[tool]) for tool in query.gold) for query in built.queries)
     sizes = Counter(len(query.gold) for query in built.queries)

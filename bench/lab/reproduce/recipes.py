@@ -81,7 +81,6 @@ class Recipe(RecipeQuestion):
     """How to measure some rows of a table.
 
     Attributes:
-        table: the table.
         rows, places: which cells; `{name}` in the other fields takes its value from here. Places are datasets with
             their splits (`ToolBench I1-Inst`); empty means all.
         method: a method's spec; `$NAME` in it is the folder of an artefact.
@@ -98,7 +97,6 @@ class Recipe(RecipeQuestion):
             says why, and `commands` what comes closest.
         role: the role of a language model: the recipe is for a model other than the paper's, which the user names
             and `{given}` stands for.
-        note: a further remark for readers.
         words: values of `{name}` for names without a value in row or place; from the file.
     """
 
@@ -169,11 +167,7 @@ class Recipe(RecipeQuestion):
         return cell_at(table if colon else self.table, row if colon else table, cell.place, cell.metric)
 
     def fill(self, cell: PrintedCell, given: Mapping[str, str] | None = None) -> Recipe:
-        """The recipe for one row and place, with its texts filled in.
-
-        Args:
-            cell: the cell.
-            given: role -> the model named by the user.
+        """The recipe for the row and place of a cell, with its texts filled in; `given`: role -> the user's model.
 
         Raises:
             DataError: a word is missing.
@@ -297,9 +291,7 @@ def read_roles(texts: Sequence[str]) -> dict[str, str]:
 def recipes_of(cell: PrintedCell, given: Mapping[str, str] | None = None) -> list[Recipe]:
     """The recipes of a cell, filled in, in the order in which to try them.
 
-    Args:
-        cell: the cell.
-        given: role -> a model other than the paper's. Recipes for the paper's model are left out then.
+    `given` are the models, by role, that stand in for the paper's; recipes for the latter are then left out.
     """
     given = given or {}
     filled = [recipe.fill(cell, given) for recipe in recipes() if recipe.covers(cell)]

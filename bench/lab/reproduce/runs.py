@@ -106,9 +106,7 @@ class MethodRuns:
     Attributes:
         results: the folder of results; existing results are not run again.
         load, build: as for the runner.
-        metrics: names of the recipes' metrics.
         models: role -> the language model named by the user in place of the paper's.
-        progress: receives the progress of runs.
         checked: findings about the plans from `possible`.
     """
 
@@ -180,12 +178,7 @@ class MethodRuns:
         return planned
 
     def run_ahead(self, planned: Sequence[Plan], executor: Executor) -> None:
-        """Run plans by an executor, so that `ask` finds their results; a failed one fails again when requested.
-
-        Args:
-            planned: plans from `possible`.
-            executor: runs them.
-        """
+        """Run plans from `possible`, so that `ask` finds their results; a failed one fails again when requested."""
         for _ in side_by_side(self._runner, planned, executor):
             pass
 

@@ -75,11 +75,8 @@ class QueryWriter:
     """Writes the queries of one library.
 
     Args:
-        library: the tools.
-        neighbours: finds similar tools.
         model: writes, and picks in separate calls that do not reveal the target.
         seed: another seed shuffles the lists differently.
-        progress: receives the progress of steps.
 
     Attributes:
         queries: queries kept so far, in the order of the targets.

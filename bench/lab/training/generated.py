@@ -91,10 +91,7 @@ D = TypeVar("D", bound=_ModelReply)
 def generated_pairs(functions: str, model: str, progress: Progress = QUIET) -> list[ToolPair]:
     """Pairs whose first tool depends on the second, one for each function that passed all three steps.
 
-    Args:
-        functions: see `read_functions`.
-        model: name of the language model.
-        progress: receives a note with the number that passed each step.
+    `functions` is a path, as in `read_functions`; the progress receives a note with the number that passed each step.
 
     Raises:
         UsageError: no functions or no model are named.
@@ -135,11 +132,8 @@ def _parse_replies(replies: Sequence[Reply | Failure], kind: type[D]) -> list[D 
 
 
 def read_functions(path: Path) -> list[str]:
-    """The code of functions from Python files, or from the lines of a JSON lines file; each once, in order.
-
-    Args:
-        path: a `.py` file, a folder with such files, or a `.jsonl` file with code in one of the fields that
-            CodeSearchNet uses.
+    """The code of functions from a `.py` file or a folder with such files, or from the lines of a `.jsonl` file with
+    code in one of the fields that CodeSearchNet uses; each once, in order.
 
     Raises:
         UnavailableError: the path does not exist.

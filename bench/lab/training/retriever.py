@@ -203,7 +203,6 @@ def progressive_loss(
         tools: (tools, dimensions) of length 1.
         positive: (queries, tools) bool: gold.
         order: (queries, steps) int64, the row in `tools` of the tool taken at each step; -1: no more tools.
-        temperature: divisor of the dot products.
     """
     import torch
 
