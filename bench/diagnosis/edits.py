@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.config import config_context
-from bench.base.errors import ResultError, UsageError
+from bench.base.errors import UsageError
 from bench.base.paths import read_regular
 from bench.base.progress import QUIET, Progress
 from bench.base.records import Record
@@ -265,10 +265,8 @@ def try_edits(
             "of it: nothing would change. `bench run --template full` gives a method all of a tool."
         )
     one = result.of_repeat(repeat)
-    ids = one.per_query["query_id"].to_pylist()
-    if unknown := next((name for name in ids if name not in dataset.query_codes), None):
-        raise ResultError(f"{result.label} names the unknown query {_quote(str(unknown))}; run it again.")
-    rows = np.array([dataset.query_codes[name] for name in ids], dtype=np.int64)
+    one.check_ids(dataset, ranking=False)
+    rows = np.array([dataset.query_codes[name] for name in one.per_query["query_id"].to_pylist()], dtype=np.int64)
     metrics = [f"{name}@{k}" for name in ("recall", "ndcg", "pass")]
     before, counts = _ask(result, dataset, rows, k, metrics, repeat, progress, "rank as it is")
     after, now = _ask(result, edited, rows, k, metrics, repeat, progress, "rank as edited")

@@ -83,6 +83,17 @@ def _page(
         ask=alone,
         progress=progress,
     )
+    rows, dataset = report.tools, counted_ranking.dataset
+    examples = sorted({pair.example for item in rows for pair in item.loses_to[:1]})
+    # Columns with content.
+    shown = {
+        "groups": any(item.groups != item.wanted for item in rows),
+        "share": any(item.low is not None for item in rows),
+        "other": any(item.by_other for item in rows),
+        "forbidden": any(item.forbidden for item in rows),
+        "alike": any(item.nearest is not None for item in rows),
+        "tokens": any(item.tokens is not None for item in rows),
+    }
     styles, script = "", ""
     if alone:
         files = static_files()
@@ -100,32 +111,12 @@ def _page(
         name=report.label if row is None else row.title,
         board=board,
         id=report.result_id,
-        texts=_example_texts(counted_ranking, report) if may_show else {},
-        pairs=[(item, pair) for item in report.tools for pair in item.loses_to[:1] if pair.why],
+        texts={name: dataset.queries[dataset.query_codes[name]].text for name in examples} if may_show else {},
+        pairs=[(item, pair) for item in rows for pair in item.loses_to[:1] if pair.why],
         never=report.never_found[:_MOST_IDS],
-        shown=_columns(report),
+        shown=shown,
         near=COSINE,
     )
-
-
-def _columns(report: ToolsReport) -> dict[str, bool]:
-    """Which columns have content."""
-    rows = report.tools
-    return {
-        "groups": any(item.groups != item.wanted for item in rows),
-        "share": any(item.low is not None for item in rows),
-        "other": any(item.by_other for item in rows),
-        "forbidden": any(item.forbidden for item in rows),
-        "alike": any(item.nearest is not None for item in rows),
-        "tokens": any(item.tokens is not None for item in rows),
-    }
-
-
-def _example_texts(counted_ranking: CountedRanking, report: ToolsReport) -> dict[str, str]:
-    """Texts of the queries that are examples."""
-    dataset = counted_ranking.dataset
-    ids = {pair.example for item in report.tools for pair in item.loses_to[:1]}
-    return {name: dataset.queries[dataset.query_codes[name]].text for name in sorted(ids)}
 
 
 PAGE = Page("tools", "t/*.html")

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from bench.base.errors import ResultError, UsageError
 from bench.base.progress import QUIET, Progress
 from bench.base.records import Record
-from bench.base.text import one_line
 from bench.data.alternatives import alternatives
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
@@ -31,7 +30,7 @@ from bench.interface.ranking import PAD
 from bench.metrics.goldranks import MISSING
 from bench.models.tokens import can_count_tokens, count_tokens
 from bench.results.comparability import check_content
-from bench.results.store import RUN_SCHEMA, StoredResult
+from bench.results.store import StoredResult
 from bench.search.similar import TextVectors
 from bench.show.numbers import number_or_none, several
 from bench.show.objects import Displayable, frame
@@ -333,17 +332,11 @@ def count_ranking(result: StoredResult, dataset: Dataset, k: int = FIRST, repeat
     check_content(result.manifest, dataset)
     k, notes = cut_to_library(k, result, dataset)
     one = result.of_repeat(repeat)
-    ids = one.per_query["query_id"].to_pylist()
-    rows = np.array(_codes(ids, dataset.query_codes, "query", one), dtype=np.int64)
+    one.check_ids(dataset)
+    rows = np.array([dataset.query_codes[name] for name in one.per_query["query_id"].to_pylist()], dtype=np.int64)
     gold = dataset.gold.take(rows)
-    counts = count_tools(
-        _read_codes(one, dataset, ids),
-        requirements(gold),
-        gold.forbidden,
-        one.units,
-        len(dataset.tools),
-        k,
-    )
+    ranked, tools = _read_codes(one, dataset), len(dataset.tools)
+    counts = count_tools(ranked, requirements(gold), gold.forbidden, one.units, tools, k)
     depth = min(result.manifest.depth, len(dataset.tools))
     return CountedRanking(one, dataset, repeat, rows, depth, counts, counts.confusions(), notes)
 
@@ -486,39 +479,26 @@ def tool_named(dataset: Dataset, name: str) -> int:
     return dataset.tool_codes[find_id(name, ids, dataset.spec, "tool", "tools")]
 
 
-def _read_codes(result: StoredResult, dataset: Dataset, query_ids: Sequence[str]) -> NDArray[np.int32]:
+def _read_codes(result: StoredResult, dataset: Dataset) -> NDArray[np.int32]:
     """(queries, depth) the stored ranking as codes."""
-    for name in ("query_id", "rank", "tool_id"):
-        column, wanted = result.run[name], RUN_SCHEMA.field(name).type
-        if column.type != wanted or column.null_count:
-            raise ResultError(f"the column {name} of the ranking of {result.label} is damaged; run it again.")
-    query = _encode_ids(result.run["query_id"], {name: i for i, name in enumerate(query_ids)}, "query", result)
-    tool = _encode_ids(result.run["tool_id"], dataset.tool_codes, "tool", result)
+    queries = {name: i for i, name in enumerate(result.per_query["query_id"].to_pylist())}
+    query = _encode_ids(result.run["query_id"], queries)
+    tool = _encode_ids(result.run["tool_id"], dataset.tool_codes)
     place = _numbers(result.run["rank"].combine_chunks()).astype(np.int64) - 1
     width = int(place.max(initial=-1)) + 1
     # Tables of a site are untrusted.
-    if place.min(initial=0) < 0 or width > len(dataset.tools) or width * len(query_ids) > _MOST_CELLS:
+    if width > len(dataset.tools) or width * len(queries) > _MOST_CELLS:
         raise ResultError(f"the ranking of {result.label} has ranks that no ranking of it can have; run it again.")
-    ranked = np.full((len(query_ids), width), PAD, dtype=np.int32)
+    ranked = np.full((len(queries), width), PAD, dtype=np.int32)
     ranked[query, place] = tool
     return ranked
 
 
-def _encode_ids(
-    column: pa.ChunkedArray, codes: Mapping[str, int], kind: str, result: StoredResult
-) -> NDArray[np.int64]:
+def _encode_ids(column: pa.ChunkedArray, codes: Mapping[str, int]) -> NDArray[np.int64]:
     """A column of ids as codes."""
     encoded = column.combine_chunks().dictionary_encode()
-    known = np.array(_codes(encoded.dictionary.to_pylist(), codes, kind, result), dtype=np.int64)
+    known = np.array([codes[name] for name in encoded.dictionary.to_pylist()], dtype=np.int64)
     return known[_numbers(encoded.indices)]
-
-
-def _codes(names: Sequence[str], codes: Mapping[str, int], kind: str, result: StoredResult) -> list[int]:
-    """Ids as codes."""
-    unknown = [name for name in names if name not in codes]
-    if unknown:
-        raise ResultError(f"{result.label} names the unknown {kind} {one_line(unknown[0], 60)!r}; run it again.")
-    return [codes[name] for name in names]
 
 
 def _numbers(column: pa.Array) -> NDArray[np.int32]:

@@ -101,9 +101,6 @@ class Audit(Displayable):
         harmful = [finding.check for finding in self.findings if finding.harmful and finding.count]
         return f"{self.dataset}: {several(len(self.findings), 'check')}, {len(harmful)} with defects or leaks"
 
-    def _tables(self) -> list[Table]:
-        return self.tables()
-
     def tables(self) -> list[Table]:
         """The whole audit as tables: findings, scripts, needed groups, ceilings, units."""
         title = f"{self.dataset}  (* and red: defects and leaks; the others are properties)"
@@ -121,6 +118,8 @@ class Audit(Displayable):
         if self.ceilings is not None and self.dependence is not None:
             tables += [ceilings_table(self.ceilings), self._units_table(self.dependence)]
         return tables
+
+    _tables = tables
 
     def _units_table(self, dependence: Dependence) -> Table:
         rows = []
