@@ -131,8 +131,7 @@ def _print_query(explained: Explained, others: Sequence[Explained]) -> None:
     labels = " against ".join(item.result.label for item in others)
     out.print(Text(f"{_plain(labels)}, query {_plain(query.query_id)}", style="bold"))
     out.print(Text(_plain(query.text)))
-    count = len(query.gold)
-    facts = [f"{count} gold tool{'s' * (count != 1)}"]
+    facts = [several(len(query.gold), "gold tool")]
     if query.any_of:
         facts += [f"{len(query.any_of)} of them with other tools that would do"]
     facts += [f"forbidden: {_plain(tool)}{_where(tool, others)}" for tool in query.forbidden]
@@ -185,7 +184,7 @@ def _because(explained: Explained, gold: ShownTool) -> str:
     why = "" if reason is None else reason.because
     if reason is not None and not why and _stands_first(explained, gold):
         why = "only gold tools are ranked above it"
-    tied = f"tied with {gold.tied} other{'s' * (gold.tied > 1)}: tool ids decide" if gold.tied else ""
+    tied = f"tied with {several(gold.tied, 'other')}: tool ids decide" if gold.tied else ""
     return _plain("; ".join(filter(None, [why, tied])))
 
 

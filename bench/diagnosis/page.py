@@ -12,7 +12,7 @@ from markupsafe import Markup
 from bench.base.errors import ResultError, UsageError
 from bench.base.progress import QUIET, Progress
 from bench.data.nearcopies import COSINE
-from bench.diagnosis.tool_report import CountedRanking, ToolsReport, count_ranking, tool_texts, tools_report
+from bench.diagnosis.tool_report import CountedRanking, count_ranking, tool_texts, tools_report
 from bench.leaderboard.boards.board import Board, Rejected, Row
 from bench.leaderboard.boards.registered import BoardData
 from bench.leaderboard.pages.explorer import chosen
@@ -41,8 +41,8 @@ def write_tools(board: Board, data: BoardData, rejected: list[Rejected], writer:
         if template not in texts:
             texts[template] = tool_texts(dataset, template)
         # A copy, so that the ranking is freed before the board.
-        counted_ranking = count_ranking(replace(row.result), dataset)
-        return _page(counted_ranking, texts[template], _MOST_TOOLS, data.may_show, row=row, board=board)
+        counted = count_ranking(replace(row.result), dataset)
+        return _page(counted, texts[template], _MOST_TOOLS, data.may_show, row=row, board=board)
 
     written = []
     for row in chosen(board):
@@ -58,14 +58,14 @@ def write_tools(board: Board, data: BoardData, rejected: list[Rejected], writer:
     return tuple(written)
 
 
-def page_alone(counted_ranking: CountedRanking, progress: Progress = QUIET) -> str:
+def page_alone(counted: CountedRanking, progress: Progress = QUIET) -> str:
     """A self-contained page of one result; the method is asked why tools lose to others."""
-    library = tool_texts(counted_ranking.dataset, counted_ranking.result.manifest.dataset.template)
-    return _page(counted_ranking, library, _MOST_ALONE, True, progress=progress)
+    library = tool_texts(counted.dataset, counted.result.manifest.dataset.template)
+    return _page(counted, library, _MOST_ALONE, True, progress=progress)
 
 
 def _page(
-    counted_ranking: CountedRanking,
+    counted: CountedRanking,
     library: TextVectors,
     most: int,
     may_show: bool,
@@ -76,14 +76,14 @@ def _page(
 ) -> str:
     alone = row is None
     report = tools_report(
-        counted_ranking,
+        counted,
         most=most,
         explained=_MOST_TOOLS if may_show else 0,
         library=library,
         ask=alone,
         progress=progress,
     )
-    rows, dataset = report.tools, counted_ranking.dataset
+    rows, dataset = report.tools, counted.dataset
     examples = sorted({pair.example for item in rows for pair in item.loses_to[:1]})
     # Columns with content.
     shown = {

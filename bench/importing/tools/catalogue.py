@@ -22,6 +22,7 @@ from bench.importing.tools.forms import Form, NoCatalogueError, is_single, tools
 from bench.importing.tools.openapi import is_openapi
 from bench.importing.tools.references import References
 from bench.importing.tools.tool import DocumentTool, Skipped, canonical, name_fault
+from bench.show.numbers import several
 
 MOST_TOOLS = 200_000
 #: Maximum characters of all schemas together, with references resolved.
@@ -159,8 +160,7 @@ def catalogue_of(
     told = [(place, reason) for _, place, reason in remarks]
     told += [(document.label, "it has no tools") for document in empty if not _is_part(document, parts)]
     for name, having in unread.items():
-        count = f"{len(having)} tool{'' if len(having) == 1 else 's'}"
-        told.append((having[0].label, f"the field {one_line(name, 80)!r} is not read ({count})"))
+        told.append((having[0].label, f"the field {one_line(name, 80)!r} is not read ({several(len(having), 'tool')})"))
     tools = _distinct(_assign_ids(entries, told), drop_duplicates, told)
     return Catalogue(tuple(tools), tuple(told))
 
@@ -173,12 +173,12 @@ def _is_part(document: Document, parts: set[Path]) -> bool:
 def _assign_ids(entries: Sequence[_Entry], remarks: list[tuple[str, str]]) -> list[tuple[Tool, str]]:
     """(tool, place) of each entry, with its id and its position in the hierarchy."""
     guesses = {id(entry.document): _guess(entry.document) for entry in entries}
-    several = len(set(guesses.values())) > 1
+    many = len(set(guesses.values())) > 1
     #: (server, name) -> its operations with their places.
     operations: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     servers = []
     for entry in entries:
-        guess = guesses[id(entry.document)][1] if several else ""
+        guess = guesses[id(entry.document)][1] if many else ""
         servers.append(entry.source.server or entry.item.server or guess)
         if fault := name_fault(servers[-1] or "-"):
             raise DataError(f"{entry.where}: the server's name {fault}; use SERVER=PATH.")
