@@ -65,14 +65,7 @@ class ShownTool:
 
     def to_dict(self) -> dict[str, Any]:
         """The entry as JSON."""
-        position = self.position
-        return {
-            "tool_id": self.tool_id,
-            "gold": self.gold,
-            "rank": position.rank,
-            "score": position.score,
-            "tied": self.tied,
-        }
+        return {"tool_id": self.tool_id, "gold": self.gold, **vars(self.position), "tied": self.tied}
 
 
 @dataclass(frozen=True, repr=False)
@@ -165,8 +158,8 @@ def _answer_dict(answer: ExplainedAnswer, shown: Iterable[ShownTool]) -> dict[st
     explanation = answer.explanation
     tools = []
     for item in shown:
-        place, reason = answer.positions[item.tool], explanation.reasons.get(item.tool)
-        row: dict[str, Any] = {"tool_id": item.tool_id, "rank": place.rank, "score": place.score}
+        reason = explanation.reasons.get(item.tool)
+        row: dict[str, Any] = {"tool_id": item.tool_id, **vars(answer.positions[item.tool])}
         if reason is not None:
             row["parts"] = [{"name": part.name, "value": part.value} for part in reason.parts]
             row["columns"] = dict(zip(explanation.columns, reason.cells, strict=True))

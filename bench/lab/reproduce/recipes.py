@@ -173,14 +173,14 @@ class Recipe(RecipeQuestion):
             DataError: a word is missing.
         """
         values = _substitute({**self.words, **self.rows[cell.row], **self.places.get(cell.place, {})})
-        role = self.role.format_map(_Texts.of(values))
+        role = _fill(self.role, values)
         if role:
             model = paper_models()[role]
             values |= {"given": format_value((given or {}).get(role, model.name)), "paper": model.paper}
         values = _substitute(values)
 
         def fill(text: str) -> str:
-            filled = text.format_map(_Texts.of(values))
+            filled = _fill(text, values)
             if missing := _PLACEHOLDER.search(filled):
                 raise DataError(f"the recipe of {cell} has no word for {missing[1]!r}, in {text!r}.")
             return filled
@@ -238,22 +238,16 @@ def read_recipes(path: Path) -> list[Recipe]:
     return made
 
 
-class _Texts(dict[str, str]):
-    """Values that are a single text, for substitution; an unknown name is unchanged."""
-
-    @classmethod
-    def of(cls, values: Substitutions) -> _Texts:
-        return cls({name: value for name, value in values.items() if isinstance(value, str)})
-
-    def __missing__(self, key: str) -> str:
-        return f"{{{key}}}"
+def _fill(text: str, values: Substitutions) -> str:
+    """A text with the value of each `{name}`; unknown names, and those of lists, are unchanged."""
+    words = {name: value for name, value in values.items() if isinstance(value, str)}
+    return _PLACEHOLDER.sub(lambda match: words.get(match[1], match[0]), text)
 
 
 def _substitute(values: Substitutions) -> Substitutions:
     """The values, substituted in each other: a row's text may refer to a word of the place or the file."""
-    texts = _Texts.of(values)
     return {
-        name: value.format_map(texts) if isinstance(value, str) else [text.format_map(texts) for text in value]
+        name: _fill(value, values) if isinstance(value, str) else [_fill(text, values) for text in value]
         for name, value in values.items()
     }
 
