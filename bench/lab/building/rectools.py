@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from bench.base.errors import DataError, UsageError
 from bench.base.progress import QUIET, Progress
@@ -20,16 +20,15 @@ from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.derive import SplitOptions, order_hash, with_splits
 from bench.data.tables import Query, Tables, Tool
+from bench.lab.replies import R, Unusable, read_replies
 from bench.methods.ptr.coverage import Assessment
 from bench.methods.ptr.dialogue import listed, request
-from bench.methods.ptr.replies import DialogueReply, Sentence, read_reply
+from bench.methods.ptr.replies import DialogueReply, Sentence
 from bench.search.names import contains_words
 from bench.search.words import words
 
 if TYPE_CHECKING:
     from bench.models.llm.client import LanguageModel, Request
-
-R = TypeVar("R", bound=DialogueReply)
 
 #: Temperature: requests for one bundle should differ.
 _TEMPERATURE = 1.0
@@ -242,12 +241,13 @@ class Builder:
         requests = [
             request(ask_request(self._bundle(draft)), temperature=_TEMPERATURE, sample=draft.sample) for draft in drafts
         ]
-        replies = self._replies("write requests", WrittenForBundle, requests)
-        return [
-            Draft(draft.query_id, draft.bundle, draft.sample, reply.request)
-            for draft, reply in zip(drafts, replies, strict=True)
-            if reply is not None
-        ]
+        written = []
+        for draft, reply in zip(drafts, self._ask("write requests", WrittenForBundle, requests), strict=True):
+            if isinstance(reply, str):
+                self.dropped[reply] += 1
+            else:
+                written.append(replace(draft, text=reply.request))
+        return written
 
     def _judge_drafts(
         self,
@@ -259,28 +259,17 @@ class Builder:
     ) -> list[Draft]:
         """The drafts whose tool set gets the wanted assessment; the others are counted under the reason."""
         requests = [request(ask_verdict(draft.text, tools(draft))) for draft in drafts]
-        verdicts = self._replies(title, Assessed, requests)
         kept = []
-        for draft, verdict in zip(drafts, verdicts, strict=True):
-            if verdict is not None and verdict.assessment == wanted:
+        for draft, verdict in zip(drafts, self._ask(title, Assessed, requests), strict=True):
+            if not isinstance(verdict, str) and verdict.assessment == wanted:
                 kept.append(draft)
-            elif verdict is not None:
-                self.dropped[reason] += 1
+            else:
+                self.dropped[verdict if isinstance(verdict, str) else reason] += 1
         return kept
 
-    def _replies(self, title: str, form: type[R], requests: Sequence[Request]) -> list[R | None]:
-        """The replies that can be parsed; the others are counted."""
-        from bench.models.llm.client import Failure
-
+    def _ask(self, title: str, form: type[R], requests: Sequence[Request]) -> list[R | Unusable]:
         with self._progress.stage(title):
-            answers = self._model.complete(requests) if requests else []
-        replies: list[R | None] = []
-        for answer in answers:
-            reply = None if isinstance(answer, Failure) else read_reply(form, answer.text)
-            if reply is None:
-                self.dropped["failed" if isinstance(answer, Failure) else "unparsed"] += 1
-            replies.append(reply)
-        return replies
+            return read_replies(form, self._model.complete(requests) if requests else [])
 
     def _bundle(self, draft: Draft) -> list[Tool]:
         return [self._tools[tool] for tool in draft.bundle]
