@@ -17,13 +17,7 @@ from pydantic import Field
 from bench.data.dataset import Dataset
 from bench.data.template import Template
 from bench.lab.training.mining import draw, hard_negatives, keep_in, used_tools
-from bench.lab.training.pretrained import (
-    TransformerSettings,
-    arithmetic,
-    make_ready,
-    outputs_by_length,
-    uses_bfloat16,
-)
+from bench.lab.training.pretrained import TransformerSettings, arithmetic, make_ready, outputs_by_length, uses_bfloat16
 from bench.lab.training.trainer import Trainer
 from bench.models.files import loading, model_folder, quiet_transformers
 from bench.search.dense import normalize, search
