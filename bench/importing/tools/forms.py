@@ -72,7 +72,7 @@ def tools_of(
         )
     if entries is None:
         raise NoCatalogueError(
-            "it is not a list of tools of MCP, OpenAI, Anthropic or Gemini, and no OpenAPI document"
+            "it is not a list of tools of MCP, OpenAI, Anthropic or Gemini, and not an OpenAPI document"
             if form is None
             else f"it is not a list of tools in the form {form}"
         )
