@@ -26,18 +26,16 @@ from bench.base.text import one_line
 from bench.data.dataset import Dataset
 from bench.data.tables import Tool
 from bench.data.tool_names import ToolNames
-from bench.diagnosis.explain import unexplainable
+from bench.diagnosis.explain import rebuild, unexplainable
 from bench.diagnosis.tool_counts import ToolCounts, count_tools
 from bench.diagnosis.tool_report import cut_to_library, rank_or_none, requirements
-from bench.evaluation.ask import ask, prepare
+from bench.evaluation.ask import ask
 from bench.evaluation.method_errors import check_marks
 from bench.importing.reading import check_json
 from bench.importing.tools.catalogue import Source, read_catalogue
 from bench.importing.tools.tool import canonical
-from bench.interface import History, Library
 from bench.interface.marks import OWN_CATALOGUE
 from bench.metrics import evaluate, parse_metrics
-from bench.registry import build_method
 from bench.results.comparability import check_content
 from bench.results.store import StoredResult, span_of
 from bench.results.units import number_units
@@ -297,15 +295,10 @@ def _ask(
     stage: str,
 ) -> tuple[dict[str, NDArray[np.float64]], ToolCounts]:
     """Metric -> (queries,) values of the method's answers, NaN if it does not apply; and counts by tool."""
-    manifest = result.manifest
-    identity = manifest.dataset
     # Nothing is downloaded and no money is spent.
     with config_context(offline=True, repeat=repeat):
-        library = Library.of(dataset, identity.template)
-        history = History.of(dataset, library, dataset.rows(identity.split))
-        method = build_method(manifest.method.full_spec, progress=progress)
-        prepare(method, library, history, dataset.gold.take(rows))
-        answers = ask(method, dataset, rows, manifest.depth, None, progress, stage)
+        method, _, _ = rebuild(result, dataset, rows, progress)
+        answers = ask(method, dataset, rows, result.manifest.depth, None, progress, stage)
     _check_given(result.label, check_marks(method))
     failed = np.zeros(len(rows), dtype=np.bool_) if answers.ranking.failed is None else answers.ranking.failed
     gold = dataset.gold.take(rows)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.base.arrow import strings
 from bench.base.config import config_context
@@ -24,7 +25,7 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Query
 from bench.evaluation.ask import prepare
 from bench.evaluation.method_errors import method_errors
-from bench.interface import History, Library, Queries
+from bench.interface import History, Library, Method, Queries
 from bench.interface.explanation import Case, ExplainedAnswer, Position, agrees, name_with_id
 from bench.registry import build_method
 from bench.results.comparability import check_content, data_differences
@@ -358,16 +359,12 @@ def answers_today(
     merged = [note.format(count) if count else "" for count in calls]
     if all(merged):
         return [(None, note) for note in merged]
-    identity = result.manifest.dataset
     rows = np.array([row for row, _, _ in cases], dtype=np.int64)
     queries = Queries.of(dataset, rows)
     # An explanation downloads nothing and spends nothing: only what is on this machine is explained.
     with config_context(offline=True, repeat=repeat):
         try:
-            library = Library.of(dataset, identity.template)
-            history = History.of(dataset, library, dataset.rows(identity.split))
-            method = build_method(result.manifest.method.full_spec, progress=progress)
-            prepare(method, library, history, dataset.gold.take(rows))
+            method, library, history = rebuild(result, dataset, rows, progress)
         except BenchError as error:
             return [(None, _not_again(error)) for _ in cases]
         answers: list[tuple[ExplainedAnswer | None, str]] = []
@@ -387,6 +384,18 @@ def answers_today(
             difference = _difference(answer, shown)
             answers.append((None, difference) if difference else (answer, ""))
         return answers
+
+
+def rebuild(
+    result: StoredResult, dataset: Dataset, rows: NDArray[np.int64], progress: Progress
+) -> tuple[Method, Library, History]:
+    """The method of a result, ready to answer these rows of a dataset; and the library and the history it received."""
+    data = result.manifest.dataset
+    library = Library.of(dataset, data.template)
+    history = History.of(dataset, library, dataset.rows(data.split))
+    method = build_method(result.manifest.method.full_spec, progress=progress)
+    prepare(method, library, history, dataset.gold.take(rows))
+    return method, library, history
 
 
 def _not_again(error: BenchError) -> str:
