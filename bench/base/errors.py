@@ -124,7 +124,7 @@ EXIT_CODES: dict[int, str] = {
     5: "a method failed, or returned something that the protocol does not allow",
     6: "a stored result or run file is unreadable, or does not match its dataset",
     7: "the disk is full, a folder is not writable, or another process holds the lock",
-    8: "no name in the answers of a run means a tool of the library; nothing is stored",
+    8: "no name in the answers of a run is a known tool; nothing is stored",
     INTERNAL: "internal error in bench: please report it",
     INTERRUPTED: "interrupted; the same command resumes the run",
 }

@@ -53,7 +53,6 @@ class WordEffect(Record):
     """A query word that favours one of two tools.
 
     Attributes:
-        word: the word.
         queries: in how many of the analysed queries.
         adds: mean difference of its contribution to the tool's score and to the other one's over these queries;
             null if the method does not rank by words.
@@ -150,10 +149,7 @@ class Why:
 class WordStatistics:
     """Word statistics of the tools of a library.
 
-    Args:
-        library: the texts of the tools that the method received.
-        dataset: the data.
-        rows: rows of the queries in the dataset.
+    `library` are the texts that the method received, `rows` the queries in the dataset.
     """
 
     def __init__(self, library: TextVectors, dataset: Dataset, rows: Iterable[int]) -> None:
@@ -214,13 +210,8 @@ def explain_pairs(
     """What decides between the tools of each pair, and a sentence if the method was not asked.
 
     Args:
-        result: the result, or one of its repeats.
-        dataset: the data it was made on.
-        pairs: the pairs.
-        wording: word statistics of the tools.
-        repeat: number of the repeat.
+        result, dataset: the result, or one of its repeats, and the data it was made on.
         ask: whether to ask the method; otherwise only texts are compared.
-        progress: receives the progress of long work.
     """
     most = max(1, min(_MOST_QUERIES, _MOST_SCORED // max(1, len(pairs) * len(dataset.tools))))
     cases = [(pair, int(row)) for pair in pairs for row in pair.rows[:most].tolist()]

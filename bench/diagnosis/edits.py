@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.config import config_context
-from bench.base.errors import ResultError, UsageError
+from bench.base.errors import UsageError
 from bench.base.paths import read_regular
 from bench.base.progress import QUIET, Progress
 from bench.base.records import Record
@@ -26,18 +26,16 @@ from bench.base.text import one_line
 from bench.data.dataset import Dataset
 from bench.data.tables import Tool
 from bench.data.tool_names import ToolNames
-from bench.diagnosis.explain import unexplainable
+from bench.diagnosis.explain import rebuild, unexplainable
 from bench.diagnosis.tool_counts import ToolCounts, count_tools
 from bench.diagnosis.tool_report import cut_to_library, rank_or_none, requirements
-from bench.evaluation.ask import ask, prepare
+from bench.evaluation.ask import ask
 from bench.evaluation.method_errors import check_marks
 from bench.importing.reading import check_json
 from bench.importing.tools.catalogue import Source, read_catalogue
 from bench.importing.tools.tool import canonical
-from bench.interface import History, Library
 from bench.interface.marks import OWN_CATALOGUE
 from bench.metrics import evaluate, parse_metrics
-from bench.registry import build_method
 from bench.results.comparability import check_content
 from bench.results.store import StoredResult, span_of
 from bench.results.units import number_units
@@ -80,7 +78,6 @@ class ToolChange(Record):
     """A tool that was edited, or whose results changed because others were.
 
     Attributes:
-        tool_id: the tool.
         fields: its edited fields; empty for the others.
         wanted: number of queries that want it.
         found_before, found_after: number of those that find it among the first k.
@@ -144,7 +141,6 @@ def read_edits(source: str, dataset: Dataset) -> tuple[Dataset, dict[int, list[s
     Args:
         source: a file or folder in any form that `bench data import` reads, as `PATH` or `SERVER=PATH`; or a JSON
             object of new descriptions by tool id. Tools outside it are unchanged.
-        dataset: the dataset.
 
     Returns:
         The dataset, and for each edited tool its code and the changed fields.
@@ -241,12 +237,10 @@ def try_edits(
     """Ask a result's method its queries again, on the library as it is and as edited.
 
     Args:
-        result: the result.
-        dataset: the data it was made on.
+        result, dataset: the result, and the data it was made on.
         edited, fields: from `read_edits`.
         k: number of tools of each ranking that count as shown.
         repeat: which repeat to ask again, if there are several.
-        progress: receives the progress of long work.
 
     Raises:
         UsageError: the method cannot be asked here (a run file, a service, a paid model), its tool texts do not
@@ -269,10 +263,8 @@ def try_edits(
             "of it: nothing would change. `bench run --template full` gives a method all of a tool."
         )
     one = result.of_repeat(repeat)
-    ids = one.per_query["query_id"].to_pylist()
-    if unknown := next((name for name in ids if name not in dataset.query_codes), None):
-        raise ResultError(f"{result.label} names the unknown query {_quote(str(unknown))}; run it again.")
-    rows = np.array([dataset.query_codes[name] for name in ids], dtype=np.int64)
+    one.check_ids(dataset, ranking=False)
+    rows = np.array([dataset.query_codes[name] for name in one.per_query["query_id"].to_pylist()], dtype=np.int64)
     metrics = [f"{name}@{k}" for name in ("recall", "ndcg", "pass")]
     before, counts = _ask(result, dataset, rows, k, metrics, repeat, progress, "rank as it is")
     after, now = _ask(result, edited, rows, k, metrics, repeat, progress, "rank as edited")
@@ -303,15 +295,10 @@ def _ask(
     stage: str,
 ) -> tuple[dict[str, NDArray[np.float64]], ToolCounts]:
     """Metric -> (queries,) values of the method's answers, NaN if it does not apply; and counts by tool."""
-    manifest = result.manifest
-    identity = manifest.dataset
     # Nothing is downloaded and no money is spent.
     with config_context(offline=True, repeat=repeat):
-        library = Library.of(dataset, identity.template)
-        history = History.of(dataset, library, dataset.rows(identity.split))
-        method = build_method(manifest.method.full_spec, progress=progress)
-        prepare(method, library, history, dataset.gold.take(rows))
-        answers = ask(method, dataset, rows, manifest.depth, None, progress, stage)
+        method, _, _ = rebuild(result, dataset, rows, progress)
+        answers = ask(method, dataset, rows, result.manifest.depth, None, progress, stage)
     _check_given(result.label, check_marks(method))
     failed = np.zeros(len(rows), dtype=np.bool_) if answers.ranking.failed is None else answers.ranking.failed
     gold = dataset.gold.take(rows)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.base.arrow import strings
 from bench.base.config import config_context
@@ -24,7 +25,7 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Query
 from bench.evaluation.ask import prepare
 from bench.evaluation.method_errors import method_errors
-from bench.interface import History, Library, Queries
+from bench.interface import History, Library, Method, Queries
 from bench.interface.explanation import Case, ExplainedAnswer, Position, agrees, name_with_id
 from bench.registry import build_method
 from bench.results.comparability import check_content, data_differences
@@ -65,14 +66,7 @@ class ShownTool:
 
     def to_dict(self) -> dict[str, Any]:
         """The entry as JSON."""
-        position = self.position
-        return {
-            "tool_id": self.tool_id,
-            "gold": self.gold,
-            "rank": position.rank,
-            "score": position.score,
-            "tied": self.tied,
-        }
+        return {"tool_id": self.tool_id, "gold": self.gold, **vars(self.position), "tied": self.tied}
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,8 +74,7 @@ class Explained(Displayable):
     """One query of a stored result, explained.
 
     Attributes:
-        result: the result.
-        query: the query, with its gold.
+        result, query: the result, and its query with the gold.
         slices: slice -> value of the query.
         values: metric -> the query's value.
         failed: whether the method failed on it or gave no answer.
@@ -166,8 +159,8 @@ def _answer_dict(answer: ExplainedAnswer, shown: Iterable[ShownTool]) -> dict[st
     explanation = answer.explanation
     tools = []
     for item in shown:
-        place, reason = answer.positions[item.tool], explanation.reasons.get(item.tool)
-        row: dict[str, Any] = {"tool_id": item.tool_id, "rank": place.rank, "score": place.score}
+        reason = explanation.reasons.get(item.tool)
+        row: dict[str, Any] = {"tool_id": item.tool_id, **vars(answer.positions[item.tool])}
         if reason is not None:
             row["parts"] = [{"name": part.name, "value": part.value} for part in reason.parts]
             row["columns"] = dict(zip(explanation.columns, reason.cells, strict=True))
@@ -185,10 +178,7 @@ def _answer_dict(answer: ExplainedAnswer, shown: Iterable[ShownTool]) -> dict[st
 def query_named(result: StoredResult, name: str, dataset: Dataset) -> str:
     """Resolve the id of a result's query from the id or an unambiguous prefix.
 
-    Args:
-        result: the result.
-        name: the id or its prefix.
-        dataset: of the result, to recognise queries of it that were not evaluated.
+    The dataset serves to recognise queries of it that were not evaluated.
 
     Raises:
         UsageError: the result has no such query, or several.
@@ -208,11 +198,7 @@ def query_named(result: StoredResult, name: str, dataset: Dataset) -> str:
 def find_id(name: str, ids: Sequence[str], owner: str, kind: str, kinds: str) -> str:
     """Resolve one of some ids from the id or an unambiguous prefix.
 
-    Args:
-        name: the id or its prefix.
-        ids: all ids.
-        owner: what contains them.
-        kind, kinds: the noun for the ids, singular and plural.
+    Errors call the ids by the nouns `kind` and `kinds`, and what contains them `owner`.
 
     Raises:
         UsageError: no id begins with the name, or several do.
@@ -248,14 +234,7 @@ def check_same_data(first: StoredResult, second: StoredResult) -> None:
 def explain(
     result: StoredResult, dataset: Dataset, query_id: str, progress: Progress = QUIET, *, repeat: int = 1
 ) -> Explained:
-    """Explain one query of a stored result.
-
-    Args:
-        result: the result.
-        dataset: the data it was made on.
-        query_id: a query of it.
-        progress: receives the progress of long work.
-        repeat: number of the repeat; its values are shown, not the means.
+    """Explain one query of a stored result on its data, with the values of a repeat, not the means.
 
     Raises:
         ResultError: the result is on other data.
@@ -372,13 +351,6 @@ def answers_today(
 ) -> list[tuple[ExplainedAnswer | None, str]]:
     """The current answer of a result's method, rebuilt once, to each query, with reasons.
 
-    Args:
-        result: the result, or one of its repeats.
-        dataset: the data it was made on.
-        cases: the queries.
-        progress: receives the progress of long work.
-        repeat: number of the repeat.
-
     Returns:
         For each query the answer; or None, and a sentence why it cannot be shown with the stored numbers.
     """
@@ -387,16 +359,12 @@ def answers_today(
     merged = [note.format(count) if count else "" for count in calls]
     if all(merged):
         return [(None, note) for note in merged]
-    identity = result.manifest.dataset
     rows = np.array([row for row, _, _ in cases], dtype=np.int64)
     queries = Queries.of(dataset, rows)
     # An explanation downloads nothing and spends nothing: only what is on this machine is explained.
     with config_context(offline=True, repeat=repeat):
         try:
-            library = Library.of(dataset, identity.template)
-            history = History.of(dataset, library, dataset.rows(identity.split))
-            method = build_method(result.manifest.method.full_spec, progress=progress)
-            prepare(method, library, history, dataset.gold.take(rows))
+            method, library, history = rebuild(result, dataset, rows, progress)
         except BenchError as error:
             return [(None, _not_again(error)) for _ in cases]
         answers: list[tuple[ExplainedAnswer | None, str]] = []
@@ -416,6 +384,18 @@ def answers_today(
             difference = _difference(answer, shown)
             answers.append((None, difference) if difference else (answer, ""))
         return answers
+
+
+def rebuild(
+    result: StoredResult, dataset: Dataset, rows: NDArray[np.int64], progress: Progress
+) -> tuple[Method, Library, History]:
+    """The method of a result, ready to answer these rows of a dataset; and the library and the history it received."""
+    data = result.manifest.dataset
+    library = Library.of(dataset, data.template)
+    history = History.of(dataset, library, dataset.rows(data.split))
+    method = build_method(result.manifest.method.full_spec, progress=progress)
+    prepare(method, library, history, dataset.gold.take(rows))
+    return method, library, history
 
 
 def _not_again(error: BenchError) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -130,8 +131,7 @@ def _print_query(explained: Explained, others: Sequence[Explained]) -> None:
     labels = " against ".join(item.result.label for item in others)
     out.print(Text(f"{_plain(labels)}, query {_plain(query.query_id)}", style="bold"))
     out.print(Text(_plain(query.text)))
-    count = len(query.gold)
-    facts = [f"{count} gold tool{'s' * (count != 1)}"]
+    facts = [several(len(query.gold), "gold tool")]
     if query.any_of:
         facts += [f"{len(query.any_of)} of them with other tools that would do"]
     facts += [f"forbidden: {_plain(tool)}{_where(tool, others)}" for tool in query.forbidden]
@@ -184,7 +184,7 @@ def _because(explained: Explained, gold: ShownTool) -> str:
     why = "" if reason is None else reason.because
     if reason is not None and not why and _stands_first(explained, gold):
         why = "only gold tools are ranked above it"
-    tied = f"tied with {gold.tied} other{'s' * (gold.tied > 1)}: tool ids decide" if gold.tied else ""
+    tied = f"tied with {several(gold.tied, 'other')}: tool ids decide" if gold.tied else ""
     return _plain("; ".join(filter(None, [why, tied])))
 
 
@@ -330,11 +330,8 @@ def _print_beside(left: Explained, right: Explained) -> None:
     if left.gold:
         out.print(_gold_beside(both, names))
     table = Table(["rank", names[0], "score", names[1], "score"], right=(0, 2, 4))
-    for rank in range(max(len(list(_head(item))) for item in both)):
-        cells = []
-        for item, other in ((left, right), (right, left)):
-            cells += _rank_cells(item, other, rank)
-        table.add(str(rank + 1), *cells)
+    for rank, (one, two) in enumerate(zip_longest(_head(left), _head(right)), start=1):
+        table.add(str(rank), *_rank_cells(one, left, right), *_rank_cells(two, right, left))
     out.print(table)
     out.print(Text("* gold; in brackets: the tool's rank in the other result", style="dim"))
     for name, item in zip(names, both, strict=True):
@@ -363,12 +360,10 @@ def _head(explained: Explained) -> Iterator[ShownTool]:
     return (item for item in explained.shown if item.position.rank is not None and item.position.rank <= FIRST)
 
 
-def _rank_cells(item: Explained, other: Explained, place: int) -> list[TableCell]:
+def _rank_cells(entry: ShownTool | None, item: Explained, other: Explained) -> list[TableCell]:
     """A tool and its score, as a cell of the side-by-side ranking."""
-    entries = list(_head(item))
-    if place >= len(entries):
+    if entry is None:
         return [TableCell(""), TableCell("")]
-    entry = entries[place]
     rank = str(other.ranking.index(entry.tool_id) + 1) if entry.tool_id in other.ranking else "-"
     emphasis: Emphasis = "gold" if entry.gold else ""
     score = format_fixed(entry.position.score, _digits(entry.position.score for entry in item.shown))

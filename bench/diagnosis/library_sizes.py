@@ -33,16 +33,6 @@ class SizePoint(Record):
     failed: int
     result: str
 
-    @staticmethod
-    def of(result: StoredResult, metric: str) -> SizePoint:
-        """The point of a result that has the metric."""
-        return SizePoint(
-            tools=result.manifest.dataset.tools,
-            value=result.metrics.metrics[metric],
-            failed=result.metrics.n_failed,
-            result=result.manifest.result_id,
-        )
-
 
 class SizeCurve(Record):
     """A method, and its points by size."""
@@ -91,14 +81,17 @@ def library_sizes(plans: Sequence[Plan], results: Iterable[StoredResult], metric
     lacking: list[str] = []
     last_result = None
     for dataset, method, plan in wanted:
-        result = _result(stored, dataset, method, plan)
-        if result is None:
+        fitting = [item for item in stored if _answers(item.manifest, dataset, method, plan)]
+        if not fitting:
             lacking.append(f"{method}@{dataset}")
             continue
+        result = latest(fitting)[-1]
         if metric not in result.metrics.metrics:
             raise UsageError(f"{result.label} has no metric {metric!r}; `bench list metrics` lists them.")
-        point = SizePoint.of(result, metric)
-        curves.setdefault(method, {})[point.tools] = point
+        manifest, metrics = result.manifest, result.metrics
+        tools, value = manifest.dataset.tools, metrics.metrics[metric]
+        point = SizePoint(tools=tools, value=value, failed=metrics.n_failed, result=manifest.result_id)
+        curves.setdefault(method, {})[tools] = point
         last_result = result
     if lacking or last_result is None:
         raise UsageError(
@@ -123,11 +116,6 @@ def _without_size(dataset: str) -> str:
     """A dataset's spec without the size of its library."""
     spec = parse(dataset)
     return str(Spec.of(spec.name, {key: value for key, value in spec.arguments if key != "tools"}))
-
-
-def _result(stored: Sequence[StoredResult], dataset: str, method: str, plan: Plan) -> StoredResult | None:
-    fitting = [item for item in stored if _answers(item.manifest, dataset, method, plan)]
-    return latest(fitting)[-1] if fitting else None
 
 
 def _answers(manifest: Manifest, dataset: str, method: str, plan: Plan) -> bool:

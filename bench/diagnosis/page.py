@@ -12,7 +12,7 @@ from markupsafe import Markup
 from bench.base.errors import ResultError, UsageError
 from bench.base.progress import QUIET, Progress
 from bench.data.nearcopies import COSINE
-from bench.diagnosis.tool_report import CountedRanking, ToolsReport, count_ranking, tool_texts, tools_report
+from bench.diagnosis.tool_report import CountedRanking, count_ranking, tool_texts, tools_report
 from bench.leaderboard.boards.board import Board, Rejected, Row
 from bench.leaderboard.boards.registered import BoardData
 from bench.leaderboard.pages.explorer import chosen
@@ -26,16 +26,10 @@ _MOST_TOOLS, _MOST_ALONE, _MOST_IDS = 40, 1000, 60
 
 
 def write_tools(board: Board, data: BoardData, rejected: list[Rejected], writer: Writer) -> tuple[Row, ...]:
-    """Write the tool pages of a board's results, for the rows that the explorer also shows.
+    """Write the tool pages of a board's results, for the rows that the explorer also shows; returns these rows.
 
-    Args:
-        board: the board.
-        data: its dataset; without it there are no pages, because the gold is unknown.
-        rejected: receives what is left out, with reasons.
-        writer: the site's writer.
-
-    Returns:
-        The rows that have a page.
+    Without the dataset there are no pages, because the gold is unknown. `rejected` receives what is left out, with
+    reasons.
     """
     dataset = data.dataset
     if dataset is None or not board.current:
@@ -47,8 +41,8 @@ def write_tools(board: Board, data: BoardData, rejected: list[Rejected], writer:
         if template not in texts:
             texts[template] = tool_texts(dataset, template)
         # A copy, so that the ranking is freed before the board.
-        counted_ranking = count_ranking(replace(row.result), dataset)
-        return _page(counted_ranking, texts[template], _MOST_TOOLS, data.may_show, row=row, board=board)
+        counted = count_ranking(replace(row.result), dataset)
+        return _page(counted, texts[template], _MOST_TOOLS, data.may_show, row=row, board=board)
 
     written = []
     for row in chosen(board):
@@ -64,19 +58,14 @@ def write_tools(board: Board, data: BoardData, rejected: list[Rejected], writer:
     return tuple(written)
 
 
-def page_alone(counted_ranking: CountedRanking, progress: Progress = QUIET) -> str:
-    """A self-contained page of one result; the method is asked why tools lose to others.
-
-    Args:
-        counted_ranking: from `counted`.
-        progress: receives the progress of long work.
-    """
-    library = tool_texts(counted_ranking.dataset, counted_ranking.result.manifest.dataset.template)
-    return _page(counted_ranking, library, _MOST_ALONE, True, progress=progress)
+def page_alone(counted: CountedRanking, progress: Progress = QUIET) -> str:
+    """A self-contained page of one result; the method is asked why tools lose to others."""
+    library = tool_texts(counted.dataset, counted.result.manifest.dataset.template)
+    return _page(counted, library, _MOST_ALONE, True, progress=progress)
 
 
 def _page(
-    counted_ranking: CountedRanking,
+    counted: CountedRanking,
     library: TextVectors,
     most: int,
     may_show: bool,
@@ -87,13 +76,24 @@ def _page(
 ) -> str:
     alone = row is None
     report = tools_report(
-        counted_ranking,
+        counted,
         most=most,
         explained=_MOST_TOOLS if may_show else 0,
         library=library,
         ask=alone,
         progress=progress,
     )
+    rows, dataset = report.tools, counted.dataset
+    examples = sorted({pair.example for item in rows for pair in item.loses_to[:1]})
+    # Columns with content.
+    shown = {
+        "groups": any(item.groups != item.wanted for item in rows),
+        "share": any(item.low is not None for item in rows),
+        "other": any(item.by_other for item in rows),
+        "forbidden": any(item.forbidden for item in rows),
+        "alike": any(item.nearest is not None for item in rows),
+        "tokens": any(item.tokens is not None for item in rows),
+    }
     styles, script = "", ""
     if alone:
         files = static_files()
@@ -111,32 +111,12 @@ def _page(
         name=report.label if row is None else row.title,
         board=board,
         id=report.result_id,
-        texts=_example_texts(counted_ranking, report) if may_show else {},
-        pairs=[(item, pair) for item in report.tools for pair in item.loses_to[:1] if pair.why],
+        texts={name: dataset.queries[dataset.query_codes[name]].text for name in examples} if may_show else {},
+        pairs=[(item, pair) for item in rows for pair in item.loses_to[:1] if pair.why],
         never=report.never_found[:_MOST_IDS],
-        shown=_columns(report),
+        shown=shown,
         near=COSINE,
     )
-
-
-def _columns(report: ToolsReport) -> dict[str, bool]:
-    """Which columns have content."""
-    rows = report.tools
-    return {
-        "groups": any(item.groups != item.wanted for item in rows),
-        "share": any(item.low is not None for item in rows),
-        "other": any(item.by_other for item in rows),
-        "forbidden": any(item.forbidden for item in rows),
-        "alike": any(item.nearest is not None for item in rows),
-        "tokens": any(item.tokens is not None for item in rows),
-    }
-
-
-def _example_texts(counted_ranking: CountedRanking, report: ToolsReport) -> dict[str, str]:
-    """Texts of the queries that are examples."""
-    dataset = counted_ranking.dataset
-    ids = {pair.example for item in report.tools for pair in item.loses_to[:1]}
-    return {name: dataset.queries[dataset.query_codes[name]].text for name in sorted(ids)}
 
 
 PAGE = Page("tools", "t/*.html")

@@ -6,7 +6,7 @@ page and the API call it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from bench.base.errors import ResultError, UsageError
 from bench.base.progress import QUIET, Progress
 from bench.base.records import Record
-from bench.base.text import one_line
 from bench.data.alternatives import alternatives
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
@@ -31,7 +30,7 @@ from bench.interface.ranking import PAD
 from bench.metrics.goldranks import MISSING
 from bench.models.tokens import can_count_tokens, count_tokens
 from bench.results.comparability import check_content
-from bench.results.store import RUN_SCHEMA, StoredResult
+from bench.results.store import StoredResult
 from bench.search.similar import TextVectors
 from bench.show.numbers import number_or_none, several
 from bench.show.objects import Displayable, frame
@@ -292,8 +291,7 @@ class CountedRanking:
     """A result's ranking, counted by tool.
 
     Attributes:
-        result: the result, or one of its repeats.
-        dataset: the data it was made on.
+        result, dataset: the result, or one of its repeats, and the data it was made on.
         repeat: number of the repeat.
         rows: (queries,) rows of the dataset.
         depth: maximum tools of a ranking.
@@ -311,20 +309,12 @@ class CountedRanking:
     confusions: Confusions
     notes: list[str]
 
-    @property
-    def never_found(self) -> list[str]:
-        """Ids of wanted tools that no ranking of a query that wants them contains."""
-        counts = self.counts
-        codes = np.flatnonzero((counts.wanted > 0) & (counts.absent == counts.wanted))
-        return [self.dataset.tools[code].tool_id for code in codes.tolist()]
-
 
 def count_ranking(result: StoredResult, dataset: Dataset, k: int = FIRST, repeat: int = 1) -> CountedRanking:
     """Count a stored ranking by tool.
 
     Args:
-        result: the result.
-        dataset: the data it was made on.
+        result, dataset: the result, and the data it was made on.
         k: number of tools of each ranking that count as shown; in a library of fewer than `FIRST`, all of them.
         repeat: number of the repeat, if there are several.
 
@@ -335,17 +325,11 @@ def count_ranking(result: StoredResult, dataset: Dataset, k: int = FIRST, repeat
     check_content(result.manifest, dataset)
     k, notes = cut_to_library(k, result, dataset)
     one = result.of_repeat(repeat)
-    ids = one.per_query["query_id"].to_pylist()
-    rows = np.array(_codes(ids, dataset.query_codes, "query", one), dtype=np.int64)
+    one.check_ids(dataset)
+    rows = np.array([dataset.query_codes[name] for name in one.per_query["query_id"].to_pylist()], dtype=np.int64)
     gold = dataset.gold.take(rows)
-    counts = count_tools(
-        _read_codes(one, dataset, ids),
-        requirements(gold),
-        gold.forbidden,
-        one.units,
-        len(dataset.tools),
-        k,
-    )
+    ranked, tools = _read_codes(one, dataset), len(dataset.tools)
+    counts = count_tools(ranked, requirements(gold), gold.forbidden, one.units, tools, k)
     depth = min(result.manifest.depth, len(dataset.tools))
     return CountedRanking(one, dataset, repeat, rows, depth, counts, counts.confusions(), notes)
 
@@ -368,7 +352,7 @@ def cut_to_library(k: int, result: StoredResult, dataset: Dataset) -> tuple[int,
 
 
 def tools_report(
-    counted_ranking: CountedRanking,
+    counted: CountedRanking,
     *,
     most: int | None = None,
     explained: int = EXPLAINED,
@@ -381,39 +365,37 @@ def tools_report(
     """The report of a counted ranking.
 
     Args:
-        counted_ranking: from `counted`.
         most: maximum rows, worst first; None for all tools of the library.
         explained: number of worst tools to explain against the tool that they lose to most often.
         confused: number of most frequent pairs to explain by deciding words.
         tool: the id of one tool: the report then has only its row, with its queries in detail.
         library: from `tool_texts`, if already known.
         ask: whether to rebuild the method and ask it why; otherwise tool texts are compared.
-        progress: receives the progress of long work.
 
     Raises:
         UsageError: there is no such tool.
     """
-    dataset, counts = counted_ranking.dataset, counted_ranking.counts
+    dataset, counts = counted.dataset, counted.counts
     codes = counts.worst_first() if tool is None else np.array([tool_named(dataset, tool)])
     codes = codes[:most]
-    vectors = tool_texts(dataset, counted_ranking.result.manifest.dataset.template) if library is None else library
-    every = counted_ranking.confusions
+    vectors = tool_texts(dataset, counted.result.manifest.dataset.template) if library is None else library
+    every = counted.confusions
     listed = {code: every.of(code)[:_MOST_NAMED] for code in codes.tolist()}
     # Confused in most queries; for a single tool, those in which it is missed.
     worst = np.arange(len(every.missed)) if tool is None else every.of(int(codes[0]))
     worst = worst[np.lexsort((every.shown[worst], every.missed[worst], -every.queries[worst]))][:confused]
     # For every tool the pair with most queries; for a single tool all that are listed.
     chosen = [pair for code in codes[:explained].tolist() for pair in listed[code][: None if tool else 1].tolist()]
-    pairs = {pair: _pair(counted_ranking, pair) for pair in dict.fromkeys((*worst.tolist(), *chosen))}
+    pairs = {pair: _pair(counted, pair) for pair in dict.fromkeys((*worst.tolist(), *chosen))}
     lost = counts.missed_cases(int(codes[0]))[:_MOST_LISTED] if tool is not None else np.zeros(0, dtype=np.int64)
-    alone = {case: pair for case in lost.tolist() if (pair := _pair_of_case(counted_ranking, case)) is not None}
-    wording = WordStatistics(vectors, dataset, counted_ranking.rows.tolist())
+    alone = {case: pair for case in lost.tolist() if (pair := _pair_of_case(counted, case)) is not None}
+    wording = WordStatistics(vectors, dataset, counted.rows.tolist())
     said, note = explain_pairs(
-        counted_ranking.result,
+        counted.result,
         dataset,
         [*pairs.values(), *alone.values()],
         wording,
-        repeat=counted_ranking.repeat,
+        repeat=counted.repeat,
         ask=ask,
         progress=progress,
     )
@@ -421,33 +403,32 @@ def tools_report(
     reasons_alone = dict(zip(alone, said[len(pairs) :], strict=True))
     detail = None
     if tool is not None:
-        missed = [_report_missed(counted_ranking, case, reasons_alone.get(case)) for case in lost.tolist()]
+        missed = [_report_missed(counted, case, reasons_alone.get(case)) for case in lost.tolist()]
         code = int(codes[0])
         same = [dataset.tools[other].tool_id for other in alternatives(dataset.tools, [code]).get(code, ())]
-        detail = ToolDetail(
-            missed=missed, unwanted=_list_unwanted(counted_ranking, code), alternatives=same[:_MOST_LISTED]
-        )
-    rows = _rows(counted_ranking, codes, listed, {pair: reasons[pair] for pair in chosen}, vectors)
-    manifest = counted_ranking.result.manifest
+        detail = ToolDetail(missed=missed, unwanted=_list_unwanted(counted, code), alternatives=same[:_MOST_LISTED])
+    rows = _rows(counted, codes, listed, {pair: reasons[pair] for pair in chosen}, vectors)
+    manifest = counted.result.manifest
     wanted = counts.wanted > 0
+    never = np.flatnonzero(wanted & (counts.absent == counts.wanted))
     return ToolsReport(
         result_id=manifest.result_id,
-        label=counted_ranking.result.label,
+        label=counted.result.label,
         dataset=manifest.dataset.spec,
         split=manifest.dataset.split,
-        repeat=counted_ranking.repeat if manifest.repeats > 1 else None,
+        repeat=counted.repeat if manifest.repeats > 1 else None,
         k=counts.k,
-        depth=counted_ranking.depth,
-        queries=len(counted_ranking.rows),
+        depth=counted.depth,
+        queries=len(counted.rows),
         judged=len(np.unique(counts.query)),
         requirements=len(counts.query),
         found=int(counts.found.sum()),
         library=len(dataset.tools),
         wanted_tools=int(wanted.sum()),
-        never_found=counted_ranking.never_found,
+        never_found=[dataset.tools[code].tool_id for code in never.tolist()],
         near_duplicate_tools=int((vectors.near_duplicates.count > 0).sum()),
         forbidden_shown=int(counts.forbidden_shown.sum()),
-        warnings=[*manifest.notes, *counted_ranking.notes],
+        warnings=[*manifest.notes, *counted.notes],
         why_note=note,
         tools=rows,
         detail=detail,
@@ -455,23 +436,23 @@ def tools_report(
     )
 
 
-def _pair(counted_ranking: CountedRanking, pair: int) -> Pair:
+def _pair(counted: CountedRanking, pair: int) -> Pair:
     """A pair with its queries."""
-    every, counts = counted_ranking.confusions, counted_ranking.counts
+    every, counts = counted.confusions, counted.counts
     missed, shown = int(every.missed[pair]), int(every.shown[pair])
     lost = counts.missed_cases(missed)
     both = lost[((counts.first == shown) & ~counts.right)[counts.query[lost]].any(axis=1)]
-    return Pair(missed, shown, counted_ranking.rows[counts.query[both]], rank_or_none(int(counts.rank[both[0]])))
+    return Pair(missed, shown, counted.rows[counts.query[both]], rank_or_none(int(counts.rank[both[0]])))
 
 
-def _pair_of_case(counted_ranking: CountedRanking, case: int) -> Pair | None:
+def _pair_of_case(counted: CountedRanking, case: int) -> Pair | None:
     """A missed tool and the best ranked unwanted one; None if the query wants all of the first k."""
-    counts = counted_ranking.counts
+    counts = counted.counts
     query = counts.query[case]
     wrong = np.flatnonzero((counts.first[query] != PAD) & ~counts.right[query])
     if not len(wrong):
         return None
-    rows = counted_ranking.rows[[query]]
+    rows = counted.rows[[query]]
     return Pair(int(counts.tool[case]), int(counts.first[query, wrong[0]]), rows, rank_or_none(int(counts.rank[case])))
 
 
@@ -490,39 +471,26 @@ def tool_named(dataset: Dataset, name: str) -> int:
     return dataset.tool_codes[find_id(name, ids, dataset.spec, "tool", "tools")]
 
 
-def _read_codes(result: StoredResult, dataset: Dataset, query_ids: Sequence[str]) -> NDArray[np.int32]:
+def _read_codes(result: StoredResult, dataset: Dataset) -> NDArray[np.int32]:
     """(queries, depth) the stored ranking as codes."""
-    for name in ("query_id", "rank", "tool_id"):
-        column, wanted = result.run[name], RUN_SCHEMA.field(name).type
-        if column.type != wanted or column.null_count:
-            raise ResultError(f"the column {name} of the ranking of {result.label} is damaged; run it again.")
-    query = _encode_ids(result.run["query_id"], {name: i for i, name in enumerate(query_ids)}, "query", result)
-    tool = _encode_ids(result.run["tool_id"], dataset.tool_codes, "tool", result)
+    queries = {name: i for i, name in enumerate(result.per_query["query_id"].to_pylist())}
+    query = _encode_ids(result.run["query_id"], queries)
+    tool = _encode_ids(result.run["tool_id"], dataset.tool_codes)
     place = _numbers(result.run["rank"].combine_chunks()).astype(np.int64) - 1
     width = int(place.max(initial=-1)) + 1
     # Tables of a site are untrusted.
-    if place.min(initial=0) < 0 or width > len(dataset.tools) or width * len(query_ids) > _MOST_CELLS:
+    if width > len(dataset.tools) or width * len(queries) > _MOST_CELLS:
         raise ResultError(f"the ranking of {result.label} has ranks that no ranking of it can have; run it again.")
-    ranked = np.full((len(query_ids), width), PAD, dtype=np.int32)
+    ranked = np.full((len(queries), width), PAD, dtype=np.int32)
     ranked[query, place] = tool
     return ranked
 
 
-def _encode_ids(
-    column: pa.ChunkedArray, codes: Mapping[str, int], kind: str, result: StoredResult
-) -> NDArray[np.int64]:
+def _encode_ids(column: pa.ChunkedArray, codes: Mapping[str, int]) -> NDArray[np.int64]:
     """A column of ids as codes."""
     encoded = column.combine_chunks().dictionary_encode()
-    known = np.array(_codes(encoded.dictionary.to_pylist(), codes, kind, result), dtype=np.int64)
+    known = np.array([codes[name] for name in encoded.dictionary.to_pylist()], dtype=np.int64)
     return known[_numbers(encoded.indices)]
-
-
-def _codes(names: Sequence[str], codes: Mapping[str, int], kind: str, result: StoredResult) -> list[int]:
-    """Ids as codes."""
-    unknown = [name for name in names if name not in codes]
-    if unknown:
-        raise ResultError(f"{result.label} names the unknown {kind} {one_line(unknown[0], 60)!r}; run it again.")
-    return [codes[name] for name in names]
 
 
 def _numbers(column: pa.Array) -> NDArray[np.int32]:
@@ -543,25 +511,23 @@ def rank_or_none(rank: int) -> int | None:
 
 
 def _rows(
-    counted_ranking: CountedRanking,
+    counted: CountedRanking,
     codes: NDArray[np.int64],
     listed: Mapping[int, NDArray[np.int64]],
     reasons: Mapping[int, Why],
     vectors: TextVectors,
 ) -> list[ToolRow]:
     """The rows of some tools."""
-    counts, tools = counted_ranking.counts, counted_ranking.dataset.tools
+    counts, tools = counted.counts, counted.dataset.tools
     near = vectors.near_duplicates
     pairs = np.concatenate([*listed.values(), np.zeros(0, dtype=np.int64)])
-    cosines = vectors.cosines(
-        counted_ranking.confusions.missed[pairs], counted_ranking.confusions.shown[pairs]
-    ).tolist()
+    cosines = vectors.cosines(counted.confusions.missed[pairs], counted.confusions.shown[pairs]).tolist()
     likeness = dict(zip(pairs.tolist(), cosines, strict=True))
     tokens = count_tokens([vectors.texts[code] for code in codes.tolist()]).tolist() if can_count_tokens() else None
     rows = []
     for place, code in enumerate(codes.tolist()):
         ends = counts.interval(code)
-        others = len(counted_ranking.rows) - int(counts.wanted[code] + counts.accepted[code])
+        others = len(counted.rows) - int(counts.wanted[code] + counts.accepted[code])
         nearest = int(near.nearest[code])
         rows.append(
             ToolRow(
@@ -574,7 +540,7 @@ def _rows(
                 mean_rank=number_or_none(counts.mean_rank[code]),
                 median_rank=number_or_none(counts.median_rank[code]),
                 unwanted_share=int(counts.unwanted[code]) / others if others else None,
-                loses_to=_confusions(counted_ranking, listed[code], reasons, likeness),
+                loses_to=_confusions(counted, listed[code], reasons, likeness),
                 near_duplicates=int(near.count[code]),
                 nearest=tools[nearest].tool_id if nearest >= 0 else None,
                 nearest_cosine=float(near.cosine[code]) if nearest >= 0 else None,
@@ -585,17 +551,17 @@ def _rows(
 
 
 def _confusions(
-    counted_ranking: CountedRanking, pairs: NDArray[np.int64], reasons: Mapping[int, Why], likeness: Mapping[int, float]
+    counted: CountedRanking, pairs: NDArray[np.int64], reasons: Mapping[int, Why], likeness: Mapping[int, float]
 ) -> list[Confusion]:
-    counts, every = counted_ranking.counts, counted_ranking.confusions
+    counts, every = counted.counts, counted.confusions
     listed = []
     for pair in pairs.tolist():
         case, why = int(every.example[pair]), reasons.get(pair)
         listed.append(
             Confusion(
-                tool_id=counted_ranking.dataset.tools[int(every.shown[pair])].tool_id,
+                tool_id=counted.dataset.tools[int(every.shown[pair])].tool_id,
                 queries=int(every.queries[pair]),
-                example=counted_ranking.dataset.queries[counted_ranking.rows[counts.query[case]]].query_id,
+                example=counted.dataset.queries[counted.rows[counts.query[case]]].query_id,
                 rank=rank_or_none(int(counts.rank[case])),
                 cosine=likeness[pair],
                 **_said(why),
@@ -604,10 +570,10 @@ def _confusions(
     return listed
 
 
-def _report_missed(counted_ranking: CountedRanking, case: int, why: Why | None) -> MissedQuery:
-    counts, dataset = counted_ranking.counts, counted_ranking.dataset
+def _report_missed(counted: CountedRanking, case: int, why: Why | None) -> MissedQuery:
+    counts, dataset = counted.counts, counted.dataset
     place = counts.query[case]
-    query = dataset.queries[counted_ranking.rows[place]]
+    query = dataset.queries[counted.rows[place]]
     first = [
         Place(tool_id=dataset.tools[code].tool_id, wanted=bool(right))
         for code, right in zip(counts.first[place].tolist(), counts.right[place].tolist(), strict=True)
@@ -626,12 +592,12 @@ def _said(why: Why | None) -> dict[str, Any]:
     return {"why": why and why.text, "why_by": why and why.by}
 
 
-def _list_unwanted(counted_ranking: CountedRanking, tool: int) -> list[UnwantedQuery]:
-    counts, dataset = counted_ranking.counts, counted_ranking.dataset
+def _list_unwanted(counted: CountedRanking, tool: int) -> list[UnwantedQuery]:
+    counts, dataset = counted.counts, counted.dataset
     places, ranks = counts.unwanted_places(tool)
     listed = []
     for place, rank in zip(places[:_MOST_LISTED].tolist(), ranks[:_MOST_LISTED].tolist(), strict=True):
-        query = dataset.queries[counted_ranking.rows[place]]
+        query = dataset.queries[counted.rows[place]]
         listed.append(
             UnwantedQuery(
                 query_id=query.query_id,

@@ -165,20 +165,23 @@ def _print_all(report: ToolsReport) -> None:
 
 
 def _print_rows(rows: list[ToolRow]) -> None:
-    grouped = any(row.groups != row.wanted for row in rows)
-    sure = any(row.low is not None for row in rows)
-    banned = any(row.forbidden for row in rows)
-    counted = any(row.tokens is not None for row in rows)
-    heads = ["found", *(["groups"] if grouped else []), *(["share"] if sure else []), "rank", "unwanted"]
-    heads += [*(["forbidden"] if banned else []), *(["tokens"] if counted else [])]
-    numbers = []
-    for row in rows:
-        cells = [f"{row.found}/{row.wanted}", *([str(row.groups)] if grouped else [])]
-        cells += [_share(row)] if sure else []
-        cells += [_rank(row), str(row.unwanted)]
-        cells += [f"{row.forbidden_shown}/{row.forbidden}"] if banned else []
-        cells += [str(row.tokens)] if counted else []
-        numbers.append(cells)
+    columns = {
+        "found": [f"{row.found}/{row.wanted}" for row in rows],
+        "groups": [str(row.groups) for row in rows],
+        "share": [_share(row) for row in rows],
+        "rank": [_rank(row) for row in rows],
+        "unwanted": [str(row.unwanted) for row in rows],
+        "forbidden": [f"{row.forbidden_shown}/{row.forbidden}" for row in rows],
+        "tokens": [str(row.tokens) for row in rows],
+    }
+    says_something = {
+        "groups": any(row.groups != row.wanted for row in rows),
+        "share": any(row.low is not None for row in rows),
+        "forbidden": any(row.forbidden for row in rows),
+        "tokens": any(row.tokens is not None for row in rows),
+    }
+    heads = [head for head in columns if says_something.get(head, True)]
+    numbers = list(zip(*(columns[head] for head in heads), strict=True))
     rivals = [[f"{_plain(pair.tool_id)} {pair.queries}" for pair in row.loses_to[:_MOST_RIVALS]] for row in rows]
     widest = max(len("tool"), *(len(_plain(row.tool_id)) for row in rows))
     longest = max([len("loses to"), *(len(name) for names in rivals for name in names)])

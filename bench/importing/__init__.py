@@ -1,1 +1,1 @@
-"""Tools, queries and traces as their owners have them, made into datasets."""
+"""Read tools and queries in the formats of other projects. `bench data import` and the Python API call it."""

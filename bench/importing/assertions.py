@@ -1,7 +1,7 @@
-"""What files of other projects say about tools: calls, patterns of names, and assertions by their kind.
+"""Read which tools are right from calls, name patterns and assertions in files of other projects.
 
-A kind of assertion names tools, says nothing about which tools are right, or may be about tools in a way that is not
-read here (`dialects.toml`). The last are never passed over: whoever reads a row tells of them.
+A kind of assertion (`dialects.toml`) names tools, or says nothing about which tools are right. Any other kind may be
+about tools in an unknown way; readers report it. `query_rows` and `queries` call this module.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bench.base.text import one_line
 from bench.importing.dialects import TABLE, words
 from bench.importing.reading import parse_cell
 
-#: Kinds that name tools, and kinds that say nothing about which tools are right, without case and signs.
+#: Kinds that name tools, and kinds that say nothing about which tools are right; lower case, letters and digits only.
 _NAMING, _SILENT = (
     frozenset(kind for dialect in TABLE["assertions"] for kind in words("assertions", dialect, part))
     for part in ("naming", "silent")
@@ -24,26 +24,26 @@ _NAMING, _SILENT = (
 _TOOL_KEYS, _SERVER_KEYS, _INSIDE, _LEAST, _MOST = (
     words("calls", key) for key in ("tools", "servers", "inside", "least", "most")
 )
-#: `not-trajectory:tool-used: NAME`, as promptfoo's tables have it.
+#: `not-trajectory:tool-used: NAME`, as in promptfoo's tables.
 _IN_A_CELL = re.compile(r"((?:not-)?(?:trajectory:)?[\w-]+)(?:\([^()]*\))?(?::\s*(.*))?", re.DOTALL)
-#: A name with its arguments, as BFCL writes a call: `cd(folder='a')`.
+#: A call as BFCL writes it: `cd(folder='a')`.
 _CALL = re.compile(r"([^\s()]{1,256})\(.*\)", re.DOTALL)
-#: A pattern of names that can be read without trying: names, `.*` and `|`.
+#: A name pattern that can be converted to a glob: names, `.*` and `|`.
 _SIMPLE_PATTERN = re.compile(r"\^?\(?(?:[\w/-]|\.\*|\.|\|)+\)?\$?")
 _LONGEST_PATTERN = 200
 
 
 class UnreadablePatternError(Exception):
-    """What is wrong with a pattern of names."""
+    """A name pattern cannot be read; the message says why."""
 
 
 @dataclass(frozen=True)
 class ToolPattern:
-    """All tools of a server, or those whose names match.
+    """All tools of a server, or those with matching names.
 
     Attributes:
         server: empty for any.
-        pattern: a glob, in which `*` stands for any text.
+        pattern: a glob; `*` matches any text.
     """
 
     server: str
@@ -51,18 +51,18 @@ class ToolPattern:
 
 
 def fold(name: str) -> str:
-    """A name without case and signs."""
+    """A name in lower case, without signs."""
     return re.sub(r"[^a-z0-9]", "", name[:100].lower())
 
 
 def call_of(entry: Any) -> str | ToolPattern | None:
-    """The name of the tool that an entry calls; None if it names none.
+    """The name of the tool that an entry calls; None if there is none.
 
-    An entry is a name, a call `name(...)`, an object that has the name and maybe the server, or BFCL's
+    An entry is a name, a call `name(...)`, an object with the name and optionally the server, or BFCL's
     `{name: arguments}`.
 
     Raises:
-        UnreadablePatternError: its pattern of names is more than names, `.*` and `|`.
+        UnreadablePatternError: its name pattern has more than names, `.*` and `|`.
     """
     if isinstance(entry, str):
         return entry.strip() or None
@@ -84,18 +84,18 @@ def call_of(entry: Any) -> str | ToolPattern | None:
 
 
 def without_arguments(name: str) -> str:
-    """The name in `name(arguments)`; else the text."""
+    """The name in `name(arguments)`; any other text unchanged."""
     match = _CALL.fullmatch(name)
     return match[1] if match is not None else name
 
 
 def glob_of(pattern: str) -> str:
-    """A regular expression of names, `.*` and `|` as a glob with `|`; raises for others, which could take for ever."""
+    """Convert a regular expression of names, `.*` and `|` to a glob with `|`. Refuse others: they might never end."""
     if len(pattern) > _LONGEST_PATTERN or not _SIMPLE_PATTERN.fullmatch(pattern):
         raise UnreadablePatternError(
             f"the pattern {one_line(pattern, 60)!r} is more than names, `.*` and `|`; name the tools instead"
         )
-    # Go's `MatchString` looks anywhere in a name.
+    # Go's `MatchString` finds a match anywhere in a name.
     starts, ends = pattern.startswith("^"), pattern.endswith("$")
     inner = pattern.removeprefix("^").removesuffix("$")
     inner = inner[1:-1] if inner.startswith("(") and inner.endswith(")") else inner
@@ -105,13 +105,13 @@ def glob_of(pattern: str) -> str:
 
 @dataclass
 class Assertions:
-    """What the assertions of a row say about tools.
+    """The tools that the assertions of a row require and forbid.
 
     Attributes:
-        tools: what must be called, each an entry of `call_of`, or a list of them of which any will do.
-        forbidden: what must not be called.
-        is_told: whether any of them names tools, or says that there are none.
-        silent: kinds that say nothing about which tools are right, counted.
+        tools: required calls: entries for `call_of`, or lists of entries of which one is enough.
+        forbidden: forbidden calls.
+        is_told: whether any assertion names tools, or says that no tool is right.
+        silent: kind that says nothing about which tools are right -> number.
         unclear: kinds that may be about tools and are not read.
     """
 
@@ -122,26 +122,26 @@ class Assertions:
     unclear: list[str] = field(default_factory=list)
 
     def take(self, value: Any) -> None:
-        """Take assertions in any form: a list, an object by kind, an object with its `type`, a text."""
+        """Add assertions in any form: a list, an object by kind, an object with a `type`, a text."""
         for kind, about in _by_kind(value):
             self._take(kind, about)
 
     def _take(self, kind: str, about: Any) -> None:
-        # promptfoo's `not-` before a kind turns it around.
+        # promptfoo negates a kind by the prefix `not-`.
         folded, negated = fold(kind.removeprefix("not-")), kind.startswith("not-")
         known = about if isinstance(about, Mapping) else {}
-        if known.get("weight") == 0:  # it is measured and cannot fail
+        if known.get("weight") == 0:  # it is only measured and cannot fail
             self.silent[f"{kind} of weight 0"] += 1
         elif folded == "assertset" and not negated:
             self._take_set(known)
-        elif about is None and folded in _NAMING | _SILENT:  # the key of an object has no value
+        elif about is None and folded in _NAMING | _SILENT:  # a key of an object without a value
             self.is_told = self.is_told or folded == "actions"
         elif folded == "maxtoolcalls" and about == 0:
             self.is_told = True
         elif folded in _SILENT:
             self.silent[kind] += 1
         elif folded not in _NAMING or (negated and folded in {"trajectorytoolargsmatch", "trajectorytoolsequence"}):
-            # Not to be called in this order, or with these arguments, forbids no tool.
+            # "Not in this order" and "not with these arguments" forbid no tool.
             self.unclear.append(kind)
         elif (entries := _entries(about)) is None:
             self.unclear.append(f"{kind} without a tool")
@@ -169,7 +169,7 @@ class Assertions:
             self.tools.append(named)
 
     def _take_set(self, about: Mapping[str, Any]) -> None:
-        """promptfoo's `assert-set`: all of its assertions must hold, or with a threshold a share of their weights."""
+        """Add promptfoo's `assert-set`: all assertions must hold or, with a threshold, a share of their weights."""
         inner = Assertions()
         inner.take(about.get("assert"))
         weights = [each.get("weight", 1) for _, each in _by_kind(about.get("assert")) if isinstance(each, Mapping)]
@@ -193,14 +193,14 @@ class Assertions:
 
 
 def _by_kind(value: Any) -> Iterator[tuple[str, Any]]:
-    """(kind, what it is about) of each assertion."""
+    """(kind, subject) of each assertion."""
     value = parse_cell(value)
     if isinstance(value, list):
         for each in value:
             yield from _by_kind(each)
     elif isinstance(value, Mapping) and "type" in value:
         yield one_line(str(value["type"]), 60), value
-    elif isinstance(value, Mapping) and value.keys() == {"name", "arguments"}:  # pydantic-evals, in full
+    elif isinstance(value, Mapping) and value.keys() == {"name", "arguments"}:  # the long form of pydantic-evals
         yield one_line(str(value["name"]), 60), value["arguments"]
     elif isinstance(value, Mapping):
         yield from ((one_line(str(kind), 60), about) for kind, about in value.items())
@@ -210,7 +210,7 @@ def _by_kind(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _entries(about: Any) -> list[Any] | None:
-    """The tools that an assertion is about, without what a user calls and what is none; None where it names none."""
+    """The tools that an assertion is about, without calls of the user, resources and prompts; None if it names none."""
     about = parse_cell(about)
     if isinstance(about, Mapping):
         inside = next((key for key in _INSIDE if key in about), None)

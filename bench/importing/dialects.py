@@ -1,7 +1,7 @@
-"""What other projects call the parts of tools and of queries: the table `dialects.toml`.
+"""The names that other projects use for parts of tools, queries and logs: the table `dialects.toml`.
 
-The readers of queries, tools and traces import it. Its entries are names, not JMESPath expressions: these find fields
-less than half as fast, and do not say which of several names a row has, as errors must.
+The readers of queries, tools and traces import it. Its entries are names, not JMESPath expressions: those are less than
+half as fast, and do not say which of several names a row has, which errors must.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ TABLE: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_t
 
 
 def words(*keys: str) -> tuple[str, ...]:
-    """The words of a text of the table, in order."""
+    """The words of an entry of the table, in order."""
     part: Any = TABLE
     for key in keys:
         part = part[key]

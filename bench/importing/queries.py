@@ -1,4 +1,7 @@
-"""Queries with their tools: rows of a file, or of a program, with `query` and `tools`, checked against a catalogue."""
+"""Read queries with their tools, from a file or from Python, and check them against a catalogue.
+
+`bench.registry.catalogues` and loaders of datasets call it.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +25,20 @@ from bench.importing.query_rows import MISSING, FieldNames, at_path, expand
 from bench.importing.reading import parse_cell
 from bench.show.numbers import several
 
-#: A text that stands in a file of its own, as promptfoo names it.
+#: promptfoo's reference to a text in a file.
 _FILE = re.compile(r"file://\S+")
-#: What says that no tool fits, in the place of a tool's name, in any case and with any sign between its words. A
-#: library that has a tool of this name means the tool.
+#: Words in place of a tool's name that say that no tool fits, in any case, with any sign between their parts. If the
+#: library has a tool of this name, the tool is meant.
 NO_TOOL = frozenset({"none", "null", "no_tool"})
-#: Kept though they are empty: they say that no tool is needed.
+#: Kept even if empty: they then say that no tool is needed.
 _REQUIRED = frozenset({"query", "tools", "any"})
 _JUDGED = frozenset({"tools", "any"})
 _SHOWN = 5
-#: Of one query: tools that are named, searches, earlier turns.
+#: Maximum tools, searches and earlier turns of one query.
 _MOST_NAMED = 1_000
-#: Of one file: tools that its requests may see, over all requests. A line that names a server names all of its tools.
+#: Maximum size of all scopes of a file together. A line that names a server names all its tools.
 _MOST_SEEN = 20_000_000
-#: Of one file: each tag is a column of the table of queries.
+#: Maximum tags of a file: each is a column of the table of queries.
 _MOST_TAGS = 200
 _LONGEST_MODEL = 200
 _ROLES = frozenset({"role", "content"})
@@ -50,31 +53,31 @@ def read_queries(
     fields: FieldNames | None = None,
     notes: list[str] | None = None,
 ) -> list[Query]:
-    """The queries of a file.
+    """Read the queries of a file.
 
-    Each has `query`, the text, and `tools`: a list, an object of tool and relevance, or in CSV a cell with tools
-    separated by `;`. Each entry is a requirement; where any of several tools meets it, they stand in a list or are
-    joined by `|`. No entry, null, or a word of `NO_TOOL` is a query without gold: no tool fits. A relevance of 0, or
-    below, is a judgement and no gold. `bench.importing.query_rows` has the names that other projects give these fields.
+    `query` is the text. `tools` is a list, an object of tools and relevances, or in CSV a cell with tools separated by
+    `;`. Each entry is a requirement; if any of several tools meets it, the entry is a list, or the tools are joined by
+    `|`. An empty list, null or a word of `NO_TOOL` means that no tool fits: the query has no gold. A tool of relevance
+    0 or below is judged, but not gold. `bench.importing.query_rows` knows the names of these fields in other projects.
 
-    The rest is optional. `id`: numbers in the order of the file without. `split`: test without. `forbidden`: tools that
-    look right and do harm. `scope`, `servers`: the tools, and the servers, that the request may see; all without.
-    `tags`: words, or an object of names and values, by which results are shown (slices). `searches`: texts that a model
-    typed into a tool search (in CSV joined by `|`). `context`: earlier turns, as texts or as objects of role and
-    content. `group`: queries of a group are dependent. `origin`: `traces` or `model NAME`; without, people wrote the
-    query.
+    The other fields are optional. `id` defaults to a number in the order of the file, `split` to test. `forbidden` are
+    tools that look right and do harm. `scope` and `servers` are the tools and servers that the request may see; all by
+    default. `tags` are words, or an object of names and values, by which results are shown (slices). `searches` are
+    texts that a model typed into a tool search (in CSV joined by `|`). `context` are earlier turns, as texts or as
+    objects of role and content. Queries of one `group` are dependent. `origin` is `traces` or `model NAME`; by default,
+    people wrote the query.
 
     Args:
         path: a file that ends in .csv, .tsv, .jsonl, .json, .yaml or .yml.
         tools: the catalogue.
-        unknown: takes (query id, name) of each name that means no tool. A requirement without a tool is then left out,
-            and so is a query without a requirement that it had. None: such a name is an error.
-        fields: names of fields that the user gives.
-        notes: takes sentences about what was read otherwise than it is written, and about what was not read.
+        unknown: receives (query id, name) for each unknown name. Requirements without a known tool are then left out,
+            and so are queries that lose all requirements. None: an unknown name is an error.
+        fields: names of fields from the user.
+        notes: receives sentences about what was interpreted, and about what was not read.
 
     Raises:
         UsageError: the file cannot be read, or is too large.
-        DataError: the file is malformed, a field is missing or unknown, a name means no tool or several, or rows
+        DataError: the file is malformed, a field is missing or unknown, a name is unknown or ambiguous, or rows
             contradict each other; up to five faults are listed, each with its line and the candidates.
         UnavailableError: the file is YAML and PyYAML is not installed.
     """
@@ -92,9 +95,9 @@ def queries_of(
     notes: list[str] | None = None,
     earlier: Callable[[], Sequence[Tool]] | None = None,
 ) -> list[Query]:
-    """The queries of (place, row) pairs; arguments and errors as of `read_queries`.
+    """Read queries from (place, row) pairs; arguments and errors as in `read_queries`.
 
-    `earlier` gives the catalogue as it was, which tells what a tool is called now.
+    `earlier` returns the previous catalogue, from which errors tell the new name of a renamed tool.
     """
     faults: list[str] = []
     rows = [(place, each) for place, row in rows for each in expand(row, place, faults)]
@@ -122,7 +125,7 @@ def queries_of(
             continue
         if unknown is not None and reader.dropped:
             unknown += [(query.query_id, name) for name in reader.dropped]
-            # Of a query that no tool answers, a forbidden one may have been left out.
+            # A query that no tool answers stays if only a forbidden tool was left out.
             if not query.gold and reader.is_judged:
                 continue
         queries.append(query)
@@ -148,7 +151,7 @@ def queries_of(
 
 
 def _disagreeing(queries: Sequence[Query], places: dict[str, str]) -> list[str]:
-    """A sentence about queries of one text that have no tool in common, with the places of the first two."""
+    """A sentence about queries with the same text and no tool in common, with the places of the first two."""
     by_text: dict[str, Query] = {}
     pairs = []
     for query in queries:
@@ -166,7 +169,7 @@ def _is_name(value: Any) -> bool:
 
 
 def _turn(value: Any) -> str:
-    """An earlier turn as a text; empty if it is none."""
+    """An earlier turn as a text; empty if the value is not a turn."""
     if isinstance(value, dict) and value.keys() == _ROLES and all(isinstance(part, str) for part in value.values()):
         return f"{value['role']}: {value['content']}"
     return value.strip() if isinstance(value, str) else ""
@@ -180,32 +183,30 @@ def _is_origin(value: Any) -> bool:
 
 
 def _count(things: Counter[str]) -> str:
-    """The most frequent things with their numbers."""
+    """The most frequent entries with their counts."""
     first = ", ".join(f"{name} ({count})" for name, count in things.most_common(_SHOWN))
     return first + (f" and {len(things) - _SHOWN} more" if len(things) > _SHOWN else "")
 
 
 def _no_text(value: Any, label: str) -> str:
-    """Why a value is no text of a query."""
+    """Why a value is not the text of a query."""
     if isinstance(value, str) and value.strip():
         return f"is {one_line(value.strip(), 80)!r}, and files are not followed; write the text in its place"
     if isinstance(value, list) and value:
-        return "is a list, and not of messages with one of a user; expected one text, so write a row for each"
+        return "is a list, but not of messages with one of a user; expected one text: write a row for each"
     if isinstance(value, dict) and value:
         keys = [one_line(str(key), 40) for key in list(value)[:5]]
-        return (
-            f"has no text that is named as one among {', '.join(keys)}; say which with --field text={label}.{keys[0]}"
-        )
-    return "is missing or no text"
+        return f"has no text under a known name among {', '.join(keys)}; say which with --field text={label}.{keys[0]}"
+    return "is missing or not a text"
 
 
 class _RowReader:
-    """Reads the rows of one file, one after the other.
+    """Reads the rows of one file in order.
 
     Attributes:
-        mistakes: what is wrong with the row.
-        dropped: names of the row that mean no tool; None if they are mistakes.
-        is_judged: whether the row requires anything.
+        mistakes: the faults of the row.
+        dropped: unknown names in the row; None if they are mistakes.
+        is_judged: whether the row has a requirement.
     """
 
     def __init__(self, names: ToolNames, fields: FieldNames) -> None:
@@ -213,21 +214,21 @@ class _RowReader:
         self._fields = fields
         self._record = NameRecord()
         self._zeros = self._below = self._only_zeros = 0
-        #: How rows say that no tool fits.
+        #: How rows say that no tool fits -> number of rows.
         self._without: Counter[str] = Counter()
         self._silent: Counter[str] = Counter()
         self._unclear: list[str] = []
         self.begin("", None, near=True)
 
     def begin(self, place: str, dropped: list[str] | None, *, near: bool) -> None:
-        """Begin a row; `near` says whether anybody reads which names are near to unknown ones."""
+        """Begin a row; `near`: whether to look for names similar to unknown ones."""
         self.mistakes: list[str] = []
         self.dropped = dropped
         self.is_judged = False
         self._place, self._near = place, near
 
     def query(self, row: Any, identifier: str) -> Query | None:
-        """The query of a row; None if it is no row at all."""
+        """The query of a row; None if the value is not a row."""
         mistake = self.mistakes.append
         if not isinstance(row, dict):
             mistake("it is not an object with query and tools")
@@ -243,7 +244,7 @@ class _RowReader:
             called = "" if told == "query" else f" ({told})"
             mistake(f"the query{called} {_no_text(text, told)}{self._hint('text', row, read.labels.get('query'))}")
         if not _is_name(identifier):
-            mistake("the id is no text")
+            mistake("the id is not a text")
         if split not in SPLITS:
             mistake(f"the split {one_line(str(split), 40)!r} is none of {', '.join(SPLITS)}")
         forbidden = self._forbidden(values.get("forbidden", []), read.labels.get("forbidden", "forbidden"))
@@ -257,7 +258,7 @@ class _RowReader:
             mistake(f"{one_line(min(both), 80)!r} is both right and forbidden")
         group, origin = values.get("group", ""), values.get("origin", "")
         if not _is_name(group):
-            mistake("the group is no text")
+            mistake("the group is not a text")
         if not _is_origin(origin):
             mistake("the origin is neither traces nor model NAME; leave it out for queries that people wrote")
         return Query(
@@ -276,14 +277,14 @@ class _RowReader:
         )
 
     def _hint(self, option: str, row: dict[str, Any], label: str | None) -> str:
-        """How to name a field that the row does not have; empty where it has one."""
+        """How to name a missing field; empty if the row has the field."""
         if label is not None or self._fields.given:
             return ""
         fields = ", ".join(one_line(str(key), 40) for key in list(row)[:8]) or "no field"
         return f"; it has {fields}, and another name is given by --field {option}=NAME"
 
     def notes(self) -> list[str]:
-        """What was read otherwise than it is written, and what was not read, in all rows."""
+        """What was interpreted, and what was not read, in all rows."""
         notes = [mapped] if (mapped := self._record.mapped()) else []
         if count := self._without.total():
             many = several(count, "query is answered by no tool", "queries are answered by no tool")
@@ -292,7 +293,7 @@ class _RowReader:
             judgements = several(self._zeros, "judgement")
             below = f" ({self._below} below 0, which is read as 0)" if self._below else ""
             only = f"; queries with no other, which no tool answers: {self._only_zeros}" if self._only_zeros else ""
-            notes.append(f"{judgements} of relevance 0{below}, which is no gold{only}")
+            notes.append(f"{judgements} of relevance 0{below}, which is not gold{only}")
         if self._silent:
             notes.append(f"assertions that do not say which tools are right: {_count(self._silent)}")
         if self._unclear:
@@ -307,7 +308,7 @@ class _RowReader:
     def _requirements(
         self, values: dict[str, Any], labels: dict[str, str], forbidden: tuple[str, ...], scope: tuple[str, ...]
     ) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
-        """Gold and its alternatives. The gold tool of a requirement is the first of its tools that no other has."""
+        """Gold and its alternatives. The gold tool of a requirement is its first tool that no other one took."""
         entries = self._entries(values, labels)
         if len(entries) > _MOST_NAMED:
             self.mistakes.append(f"it names more than {_MOST_NAMED} tools")
@@ -320,7 +321,7 @@ class _RowReader:
                 self.mistakes.append(f"{label}: the relevance of {shown!r} is not a whole number")
             elif group := self._group(named, label, forbidden):
                 if scope and not (group := tuple(tool for tool in group if tool in scope)):
-                    self.mistakes.append(f"{label}: {shown!r} is not what the request may see")
+                    self.mistakes.append(f"{label}: {shown!r} is outside the scope of the request")
                 elif (before := wanted.setdefault(group, max(grade, 0))) != max(grade, 0):
                     self.mistakes.append(f"{label}: {shown!r} is judged twice, with {before} and with {max(grade, 0)}")
                 self._below += grade < 0
@@ -330,7 +331,7 @@ class _RowReader:
         self._only_zeros += 0 < zeros == len(wanted)
         gold: dict[str, int] = {}
         any_of: dict[str, tuple[str, ...]] = {}
-        # Those with the fewest tools choose first, so that one tool alone is never taken by others.
+        # Requirements with the fewest tools choose first, so that others never take their only tool.
         for group in sorted((group for group, grade in wanted.items() if grade), key=len):
             free = [tool for tool in group if tool not in gold]
             if not free:
@@ -342,9 +343,9 @@ class _RowReader:
         return gold, any_of
 
     def _scope(self, values: dict[str, Any], labels: dict[str, str]) -> tuple[str, ...]:
-        """Ids of the tools that the request may see; empty for the whole catalogue."""
+        """Ids of the tools in the scope of the request; empty for the whole catalogue."""
         given = {name: parse_cell(values[name]) for name in ("scope", "servers") if name in values}
-        # A tool of a scope that the catalogue lacks is left out where unknown names are, and is none of them.
+        # Where unknown names are left out, so are unknown tools of a scope; they are not reported as unknown names.
         dropped, self.dropped = self.dropped, None if self.dropped is None else []
         scope: list[str] = []
         for name, value in given.items():
@@ -359,14 +360,14 @@ class _RowReader:
                 elif codes := self._names.of_server(entry):
                     scope += [self._names.tools[code].tool_id for code in codes]
                 elif dropped is None:
-                    self.mistakes.append(f"{label}: no tool is of a server {one_line(entry, 80)!r}")
+                    self.mistakes.append(f"{label}: no tool belongs to the server {one_line(entry, 80)!r}")
         self.dropped = dropped
         if given and not scope and not self.mistakes:
-            self.mistakes.append("no tool that it may see is in the catalogue")
+            self.mistakes.append("no tool of its scope is in the catalogue")
         return tuple(dict.fromkeys(scope))
 
     def _entries(self, values: dict[str, Any], labels: dict[str, str]) -> list[tuple[Any, Any, str]]:
-        """(what names a tool or several, relevance, name of the field) of each requirement."""
+        """(entry that names one tool or several, relevance, name of the field) of each requirement."""
         given, any_of = (parse_cell(values.get(name)) for name in ("tools", "any"))
         label = labels.get("tools", "tools")
         entries: list[tuple[Any, Any, str]] = []
@@ -388,7 +389,7 @@ class _RowReader:
         return [] if none else entries
 
     def _no_tool(self, named: Any) -> str:
-        """What says that no tool fits, in the place of a name; empty where it is a name."""
+        """The word in place of a name that says that no tool fits; empty if it is a name."""
         if named is None:
             return "null"
         name = (
@@ -398,16 +399,16 @@ class _RowReader:
         return word if word in NO_TOOL and not self._names.find(str(name)) else ""
 
     def _cells(self, text: str) -> list[str]:
-        """The names in a cell, which `;`, line ends or commas separate."""
+        """The names in a cell, separated by `;`, line ends or commas."""
         parts = [part.strip() for part in re.split(r"[;\n]", text) if part.strip()]
         if len(parts) == 1 and "," in parts[0] and not self._names.find(parts[0]):
             split = [part.strip() for part in parts[0].split(",") if part.strip()]
-            # The arguments of a call have commas, too.
+            # Arguments of a call contain commas, too.
             parts = split if all(self._names.find(part) for part in split) else parts
         return parts
 
     def _forbidden(self, given: Any, label: str) -> tuple[str, ...]:
-        """Ids of tools."""
+        """Ids of the forbidden tools."""
         given = parse_cell(given)
         parts = self._cells(given) if isinstance(given, str) else [given] if isinstance(given, dict) else given
         if not isinstance(parts, list) or len(parts) > _MOST_NAMED:
@@ -417,7 +418,7 @@ class _RowReader:
         return tuple(dict.fromkeys(tool for each in named for tool in self._tools(each, label, may_be_none=True)))
 
     def _tags(self, given: Any) -> dict[str, str]:
-        """Slices; a word alone has the value yes."""
+        """Slices; a word without a value gets the value yes."""
         if not isinstance(given, dict):
             words = dict.fromkeys(self._texts(given, "tags", ";"), "yes")
         elif len(given) <= _MOST_NAMED and all(isinstance(value, str | int | float) for value in given.values()):
@@ -447,7 +448,7 @@ class _RowReader:
         return list(dict.fromkeys(text for part in parts if (text := str(part).strip())))
 
     def _group(self, named: Any, label: str, forbidden: tuple[str, ...]) -> tuple[str, ...]:
-        """Ids of the tools any of which meets a requirement; none where a name means nothing."""
+        """Ids of the tools of which any meets a requirement; empty if a name is unknown."""
         members = named if isinstance(named, list) else [named]
         if isinstance(named, str) and "|" in named and len(self._names.find(named.strip())) != 1:
             members = named.split("|")
@@ -460,7 +461,7 @@ class _RowReader:
     def _tools(
         self, entry: Any, label: str, forbidden: tuple[str, ...] = (), *, may_be_none: bool = False
     ) -> list[str]:
-        """Ids of the tools that an entry names: one, or all that match a pattern and are not forbidden."""
+        """Ids of the tools that an entry names: one, or all that match a pattern, except forbidden ones."""
         try:
             called = call_of(entry)
         except UnreadablePatternError as error:
@@ -488,7 +489,7 @@ class _RowReader:
         return []
 
     def _matching(self, pattern: ToolPattern) -> list[str]:
-        """Ids of the tools of a server whose names match, in the order of the catalogue; at most a thousand."""
+        """Ids of the tools of a server with matching names, in the order of the catalogue; at most a thousand."""
         globs = [re.compile(fnmatch.translate(glob)) for glob in pattern.pattern.split("|")]
         codes = self._names.of_server(pattern.server) if pattern.server else range(len(self._names.tools))
         tools = (self._names.tools[code] for code in codes)

@@ -1,8 +1,8 @@
-"""Files of queries: the rows of tables, JSON Lines, JSON and YAML, and what stands in files beside them.
+"""Read the rows of files of queries: tables, JSON Lines, JSON and YAML, and the files beside them.
 
-A file of rows has them in a list, one in a line, or in a list inside one object, beside which promptfoo and
-pydantic-evals have assertions for all of them. BFCL keeps the right calls in a file of the same name in the folder
-`possible_answer`; gevals keeps each request in a file of its own, which its file of assertions names.
+The rows are lines, a list, or a list inside one object, in which promptfoo and pydantic-evals also have assertions for
+all rows. BFCL has the right calls in a file of the same name in the folder `possible_answer`. gevals has each request
+in a separate file, which its file of assertions names. `queries` and `bench.registry.catalogues` call this module.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from bench.importing.query_rows import NAMES, FieldNames, at_path
 from bench.importing.reading import MOST_VALUES, ByteBudget, decode, parse_documents
 from bench.importing.tools.schemas import MOST_HOPS, resolve_reference
 
-#: Where a file keeps its rows, if it is one object, and beside it what holds for all of them.
+#: If a file is one object: the key of its rows -> the key of what applies to all of them.
 _CONTAINERS: Mapping[str, str] = TABLE["queries"]["containers"]
-#: What separates the columns of a table.
+#: Column separators of tables -> their names.
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-#: A first line for Excel.
+#: Excel's first line, which names the separator.
 _NAMED_SEPARATOR = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
 #: promptfoo's columns of assertions.
 _EXPECTED = "__expected"
-#: BFCL's folder of right calls, beside its files of questions.
+#: BFCL's folder of right calls, next to its files of questions.
 _ANSWERS = "possible_answer"
-#: Files of tasks that one file of gevals may name.
+#: Maximum task files that one file of gevals may name.
 _MOST_TASKS = 2_000
 _OF_TASK_SETS = frozenset({"path", "glob", "assertions"})
 
 
 def query_rows(path: Path, fields: FieldNames) -> list[tuple[str, Any]]:
-    """(place, row) of each row of a file, and of the files beside it that it names.
+    """(place, row) of each row of a file, and of the files next to it that it names.
 
     Raises:
         UsageError: a file cannot be read, or is too large.
-        DataError: a file is malformed, or is a table without a column of texts or of tools.
+        DataError: a file is malformed, or is a table without a column of texts or tools.
         UnavailableError: a file is YAML and PyYAML is not installed.
     """
     budget = ByteBudget()
@@ -67,7 +67,7 @@ def query_rows(path: Path, fields: FieldNames) -> list[tuple[str, Any]]:
 
 
 def _table(path: Path, text: str, fields: FieldNames) -> Iterator[tuple[str, Any]]:
-    """The rows of a table, each with its first line; its head tells what separates columns."""
+    """The rows of a table, each with its first line; the head determines the separator."""
     named = _NAMED_SEPARATOR.match(text)
     text, before = (text[named.end() :], 1) if named else (text, 0)
     separators = [named[1]] if named else list(_SEPARATORS)
@@ -101,7 +101,7 @@ def _table(path: Path, text: str, fields: FieldNames) -> Iterator[tuple[str, Any
 
 
 def _head(text: str, separator: str) -> list[str]:
-    """The names of columns, without empty ones at the end, which spreadsheets add; none if another separates them."""
+    """The column names, without the empty ones that spreadsheets add at the end; empty for a wrong separator."""
     try:
         head = next(csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator), [])
     except csv.Error:
@@ -112,12 +112,12 @@ def _head(text: str, separator: str) -> list[str]:
 
 
 def _contained(path: Path, document: dict[str, Any], fields: FieldNames) -> Iterator[tuple[str, Any]]:
-    """The rows inside one object, each with what holds for all of them."""
+    """The rows inside one object, each merged with what applies to all of them."""
     present = [name for name in _CONTAINERS if document.get(name)]
     names = present if set(present) <= {"tests", "scenarios"} else present[:1]
     read = {*names, *(_CONTAINERS[name] for name in names), "assertionTemplates", "$defs"}
     fields.ignored.update(f"{one_line(str(key), 60)} of the file" for key in document if key not in read)
-    # Templates that name templates could stand for more than there is room for.
+    # Templates that refer to templates could expand without bound.
     steps = iter(range(MOST_VALUES))
     for name in names:
         common, rows = document.get(_CONTAINERS[name]), document[name]
@@ -129,7 +129,7 @@ def _contained(path: Path, document: dict[str, Any], fields: FieldNames) -> Iter
             for part in (common, *parts):
                 if not isinstance(part, dict | None):
                     where, shown = _CONTAINERS[name] if part is common else place, one_line(str(part), 80)
-                    raise DataError(f"{path}, {where}: {shown!r} is not followed; write into its place what it has.")
+                    raise DataError(f"{path}, {where}: {shown!r} is not followed; write its content in its place.")
                 if part is not common and at_path(part, "options.disableDefaultAsserts") is True:
                     merged.pop("assert", None)
                 merged = _merge(merged, part or {})
@@ -137,12 +137,12 @@ def _contained(path: Path, document: dict[str, Any], fields: FieldNames) -> Iter
 
 
 def _parts(name: str, rows: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """(place, the parts that make it) of each row of a container."""
+    """(place, the parts to merge) of each row of a container."""
     for number, row in enumerate(_list(rows), start=1):
         if name != "scenarios" or not isinstance(row, dict):
             yield f"{name} {number}", (row,)
             continue
-        # Each test of a scenario of promptfoo is made with each of its configurations.
+        # promptfoo combines each test of a scenario with each of its configurations.
         configurations, tests = (list(enumerate(_list(row.get(key)), start=1)) for key in ("config", "tests"))
         for (first, configuration), (second, test) in product(configurations, tests):
             yield f"{name} {number}, config {first}, tests {second}", (configuration, test)
@@ -153,7 +153,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _merge(common: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    """Assertions and variables of both, else what the row has, else what is common."""
+    """Merge two rows: assertions and variables of both; of other fields, the values of the second."""
     merged = {**common, **row}
     for key in common.keys() & row.keys() & {"assert", "evaluators", "vars"}:
         if isinstance(common[key], dict) and isinstance(row[key], dict):
@@ -164,12 +164,12 @@ def _merge(common: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _follow(path: Path, root: Any, value: Any, steps: Iterator[int], hops: int = 0) -> Any:
-    """A value with what its references (`$ref`) into the document stand for, as promptfoo names templates.
+    """A value with its references (`$ref`) into the document resolved; promptfoo refers to templates by them.
 
-    One that leads nowhere stays: it is no query, and no assertion that is known.
+    Unresolvable references remain; later they are unknown assertions, or not queries.
     """
     if next(steps, None) is None:
-        raise DataError(f"{path}: references written out, it has more than {MOST_VALUES} values.")
+        raise DataError(f"{path}: with its references written out, it has more than {MOST_VALUES} values.")
     if isinstance(value, list):
         return [_follow(path, root, each, steps, hops) for each in value]
     if not isinstance(value, dict):
@@ -181,7 +181,7 @@ def _follow(path: Path, root: Any, value: Any, steps: Iterator[int], hops: int =
 
 
 def _with_answers(path: Path, rows: list[tuple[str, Any]], budget: ByteBudget) -> list[tuple[str, Any]]:
-    """Rows of BFCL with their right calls, which lie in another file; other rows as they are."""
+    """Add the right calls from the other file to rows of BFCL; other rows are unchanged."""
     file = path.parent / _ANSWERS / path.name
     answers: dict[str, Any] | None = None
     joined = []
@@ -191,7 +191,7 @@ def _with_answers(path: Path, rows: list[tuple[str, Any]], budget: ByteBudget) -
             if answers is None:
                 is_beside = file.is_file() and file.resolve().is_relative_to(path.parent.resolve())
                 answers = dict(_answers(file, budget)) if is_beside else {}
-            # BFCL has no answers where no function is right.
+            # BFCL has no answers for questions that no function answers.
             usual: dict[str, Any] = {"ground_truth": []} if "irrelevance" in str(row.get("id")) else {}
             row = {**row, **answers.get(str(row.get("id")), usual)}
         joined.append((place, row))
@@ -218,13 +218,13 @@ def _gevals(path: Path, document: dict[str, Any], fields: FieldNames, budget: By
 
 
 def _beside(path: Path, pattern: Any, place: str) -> list[Path]:
-    """The files of tasks, none of them outside of the folder above that of the file."""
+    """The task files that match a pattern; none is outside of the parent of the file's folder."""
     bound = (path.parent / "..").resolve()
     target = os.path.normpath(path.parent.resolve() / pattern) if isinstance(pattern, str) else ""
     shown = one_line(str(pattern), 80)
     if os.path.isabs(str(pattern)) or not target.startswith(os.path.join(bound, "")):
         raise DataError(
-            f"{path}, {place}: {shown!r} leads out of the folders beside this file; expected a path or a glob of "
+            f"{path}, {place}: {shown!r} is outside the folders beside this file; expected a path or a glob of "
             "tasks, relative to this file."
         )
     found = (Path(file) for file in glob.iglob(target, recursive=True))
@@ -238,7 +238,7 @@ def _beside(path: Path, pattern: Any, place: str) -> list[Path]:
 
 
 def _task(file: Path, assertions: Any, budget: ByteBudget) -> dict[str, Any]:
-    """The request of a task, by its name."""
+    """A task as a row: its request, its assertions and its name."""
     task = parse_documents(file, file.name, budget.read(file))[0].value
     prompts = (at_path(task, path) for path in words("queries", "values", "prompts"))
     prompt = next((each for each in prompts if isinstance(each, str | dict)), None)
@@ -250,7 +250,7 @@ def _task(file: Path, assertions: Any, budget: ByteBudget) -> dict[str, Any]:
     elif isinstance(prompt, dict):
         prompt = prompt.get("inline")
     if not isinstance(prompt, str) or not prompt.strip():
-        raise DataError(f"{file} is no task: expected steps.prompt or spec.prompt with its text under inline.")
+        raise DataError(f"{file} is not a task: expected steps.prompt or spec.prompt with its text under inline.")
     name = at_path(task, "metadata.name")
     row = {"query": prompt, "assertions": assertions or {}}
     return {**row, "id": name} if isinstance(name, str) and name else row

@@ -1,9 +1,9 @@
-"""Rows of queries as people have them, in our own names of fields.
+"""Convert rows of queries from the field names of other projects to ours. `queries` and `query_files` call it.
 
-A row of bench has `query` and `tools`. Other projects keep the same under other names, and some inside other objects:
-promptfoo under `vars` and `assert`, mcp-eval under `inputs` and `evaluators`, tau-bench under `instruction` and
-`actions`, BFCL under `question` and `ground_truth`, gevals in a file of tasks beside a file of assertions. All names
-are in one table, `dialects.toml`; `bench.importing.assertions` reads what assertions say.
+A row of bench has `query` and `tools`. Other projects use other names and nested objects: promptfoo `vars` and
+`assert`, mcp-eval `inputs` and `evaluators`, tau-bench `instruction` and `actions`, BFCL `question` and `ground_truth`,
+gevals a file of tasks beside a file of assertions. The table `dialects.toml` has all names;
+`bench.importing.assertions` reads assertions.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from bench.importing.reading import parse_cell
 _Mistake = Callable[[str], None]
 _Field = tuple[str, Any]
 
-#: Our name of a field -> what it may be called, without case and signs; the first is our own, which goes before others.
+#: Our name of a field -> its possible names, lower case without signs; our own, which has priority, comes first.
 NAMES: Mapping[str, tuple[str, ...]] = {
     ours: (ours, *words("queries", "fields", ours)) for ours in TABLE["queries"]["fields"]
 }
-#: Fields that say which tools are right, and no other. Beside one of them, names under `tools` are what was offered.
+#: Fields that only say which tools are right. If a row has one, names under `tools` are the offered tools.
 _RIGHT = tuple(name for name in NAMES["tools"] if name.startswith(("expected", "gold", "correct", "required")))
-#: Fields of assertions; what tells the definition of a tool from the call of one; roles of messages.
+#: Fields of assertions; fields that distinguish tool definitions from calls; roles of messages.
 _ASSERTIONS, _OF_DEFINITIONS, _ROLES_OF_USERS, _ROLES_OF_ASSISTANTS = (
     frozenset(words("queries", "values", key)) for key in ("assertions", "definitions", "users", "assistants")
 )
-#: What `--field` calls a field besides our own name.
+#: Names of fields in `--field` besides our own.
 _OTHER_NAMES = {"text": "query"}
 _FOLDED = {name: ours for ours, names in NAMES.items() for name in names}
-#: A variable in a text of promptfoo.
+#: A variable in a text of promptfoo: `{{ name }}`.
 _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 MISSING: Any = object()
 
 
 @dataclass
 class FieldNames:
-    """The names of fields in one file: those of the table, and those that a user gives.
+    """The names of fields in one file: those of the table, and those from the user.
 
     Attributes:
         given: our name -> path in a row, such as `case.prompt`.
-        ignored: fields that nobody reads -> rows that have them.
+        ignored: field that is not read -> number of rows with it.
     """
 
     given: Mapping[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class FieldNames:
 
     @staticmethod
     def of(given: Iterable[tuple[str, str]]) -> FieldNames:
-        """Raises `UsageError` where a name is none of ours or is given twice, or a path is empty."""
+        """Read `--field` options; raises `UsageError` for an unknown or repeated name, or an empty path."""
         paths: dict[str, str] = {}
         for name, path in given:
             ours = _OTHER_NAMES.get(name, name)
@@ -72,13 +72,13 @@ class FieldNames:
         return FieldNames(paths)
 
     def can_be(self, columns: Sequence[str]) -> bool:
-        """Whether columns of a table, or keys of an object, hold the text and the tools of queries."""
+        """Whether columns of a table, or keys of an object, include the text and the tools of queries."""
         known = {_FOLDED.get(fold(column)) for column in columns}
         known |= {ours for ours, path in self.given.items() if path in columns or path.partition(".")[0] in columns}
         return {"query", "tools"} <= known or {"query", "any"} <= known
 
     def read(self, row: Mapping[Any, Any], mistake: _Mistake) -> QueryRow:
-        """A row in our names; what is wrong goes to `mistake`."""
+        """A row with our names; `mistake` receives its faults."""
         fields: defaultdict[str, list[_Field]] = defaultdict(list)
         paths = set(self.given.values())
         for key, value in row.items():
@@ -98,7 +98,7 @@ class FieldNames:
         return read
 
     def _ignore(self, key: str, mistake: _Mistake) -> None:
-        # A slip in one of our own names would lose what it says.
+        # A misspelt field of ours would lose its content.
         if (meant := _slip_of(fold(key))) and not self.given:
             known = ", ".join(name for name in NAMES if name != "any")
             mistake(f"the field {one_line(key, 40)!r} is none of {known} (did you mean {meant!r}?)")
@@ -106,7 +106,7 @@ class FieldNames:
             self.ignored[one_line(key, 60)] += 1
 
     def _set_apart(self, fields: defaultdict[str, list[_Field]], read: QueryRow, mistake: _Mistake) -> None:
-        """Take out of the fields of tools what does not say which are right: offers, definitions, other assertions."""
+        """Remove from the fields of tools those that do not say which are right: offers, definitions, assertions."""
         candidates = fields["tools"]
         is_right = "tools" in self.given or any(fold(key).startswith(_RIGHT) for key, _ in candidates)
         if all(fold(key) != "tools" or value in (None, "") for key, value in candidates):
@@ -128,7 +128,7 @@ class FieldNames:
                 fields["scope"].append((key, value))
 
     def _choose(self, ours: str, candidates: list[_Field], mistake: _Mistake) -> _Field:
-        """The field that is meant, of those that may be: our own name, or the only one that says something."""
+        """The field to read, of several possible ones: the one with our own name, or the only one with a value."""
         telling = [(key, value) for key, value in candidates if value not in (None, "")]
         for key, value in telling:
             if key == ours:
@@ -143,14 +143,14 @@ class FieldNames:
 
 @dataclass
 class QueryRow:
-    """A row in our names.
+    """A row with our names.
 
     Attributes:
         values: our name -> value.
-        labels: our name -> what the file calls it.
-        silent: kinds of assertions that say nothing about which tools are right, counted.
+        labels: our name -> name in the file.
+        silent: kind of assertions that say nothing about which tools are right -> number.
         unclear: kinds of assertions that may be about tools and are not read.
-        only_forbids: whether its assertions say which tools are wrong, and none that is right.
+        only_forbids: whether its assertions say which tools are wrong, but none that is right.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
@@ -160,7 +160,7 @@ class QueryRow:
     only_forbids: bool = False
 
     def take(self, ours: str, label: str, value: Any, mistake: _Mistake) -> None:
-        """Take a field, and what stands inside it."""
+        """Add a field, with the fields nested in it."""
         inside = {ours: value}
         if _holds_assertions(label, value):
             said = _read_assertions(label, value)
@@ -185,7 +185,7 @@ class QueryRow:
 
 @lru_cache(maxsize=1_000)
 def _slip_of(folded: str) -> str:
-    """Our name of an optional field that this one nearly is; empty if it is near to none."""
+    """The optional field of ours that this name probably misspells; empty if there is none."""
     optional = [name for name in NAMES if name not in {"query", "tools", "any", "id"}]
     close = difflib.get_close_matches(folded, optional, n=1, cutoff=0.8) if len(folded) < 40 else []
     return close[0] if close else ""
@@ -194,8 +194,7 @@ def _slip_of(folded: str) -> str:
 def at_path(row: Any, path: str) -> Any:
     """The value at a dotted path, `MISSING` if there is none.
 
-    A number is a place in a list. Without one, a path goes through all entries of a list. A text that holds JSON is
-    what it holds.
+    A number is a position in a list; without one, a path continues in all entries of a list. JSON in a text is parsed.
     """
     if isinstance(row, Mapping) and path in row:
         return row[path]
@@ -208,15 +207,15 @@ def at_path(row: Any, path: str) -> Any:
         value = value[int(head)] if int(head) < len(value) else MISSING
     else:
         value = value.get(head, MISSING) if isinstance(value, Mapping) else MISSING
-    # Of nothing all is nothing: no calls have no names.
+    # Null stays null: without calls there are no names.
     return value if value is MISSING or value is None or not rest else at_path(value, rest)
 
 
 def expand(row: Any, place: str, faults: list[str]) -> Iterator[Any]:
-    """The rows that one stands for.
+    """The rows of one entry.
 
-    A dialogue with the calls of each turn, as BFCL has it, is a row for each turn. In assertions of promptfoo,
-    variables are filled in, and a threshold of the test is one of them all.
+    BFCL's dialogue with the calls of each turn becomes a row per turn. In promptfoo's assertions, variables are filled
+    in, and a test's threshold becomes one of all its assertions together.
     """
     if not isinstance(row, dict):
         yield row
@@ -244,7 +243,7 @@ def expand(row: Any, place: str, faults: list[str]) -> Iterator[Any]:
 
 
 def _fill(value: Any, variables: Mapping[str, Any]) -> Any:
-    """A value with the variables of a test in the place of `{{ name }}`."""
+    """A value in which each `{{ name }}` is replaced by the variable of the test."""
     if isinstance(value, list):
         return [_fill(each, variables) for each in value]
     if isinstance(value, dict):
@@ -281,13 +280,13 @@ def _holds_definitions(entries: Any) -> bool:
 
 
 def _read_text(value: Any) -> dict[str, Any]:
-    """The request in a text, in messages, or in an object that has one; earlier turns are context."""
+    """The request in a text, in messages, or in an object with a text; earlier turns are context."""
     if isinstance(value, list) and value and all(isinstance(each, list) for each in value):
         value = [message for turn in value for message in turn]
     if isinstance(value, Mapping):
         if isinstance(value.get("messages"), list):
             return _read_text(value["messages"])
-        # promptfoo's `vars`, or the inputs of a case: the text under a usual name, or the only text.
+        # promptfoo's `vars`, or a case's inputs: the text under a usual name, or the only text.
         named = [inner for key, inner in value.items() if _FOLDED.get(fold(str(key))) == "query"]
         texts = [inner for inner in named if isinstance(inner, str | list)]
         texts = texts or [inner for inner in value.values() if isinstance(inner, str)]
@@ -312,7 +311,7 @@ def _content(message: Mapping[Any, Any]) -> str:
 
 
 def _read_scenario(value: Mapping[Any, Any]) -> Any:
-    """tau-bench's user: the reason for the call, what the user knows and must do."""
+    """The instructions of tau-bench's user: the reason for the call, what the user knows and must do."""
     told = value.get("instructions")
     if isinstance(told, Mapping):
         parts = [told.get(key) for key in words("queries", "values", "scenario")]

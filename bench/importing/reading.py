@@ -1,7 +1,7 @@
-"""Reading the files of a catalogue: JSON, JSON Lines and YAML from anywhere, within bounds.
+"""Read untrusted JSON, JSON Lines and YAML, within bounds. The readers of tools, queries and MCP servers call it.
 
-The files come from other people's servers, so nothing about them is taken for granted. What is returned is plain JSON
-data: objects, lists, texts that can be stored, finite numbers, booleans and null, of bounded depth.
+The result is plain JSON data of bounded depth: objects, lists, texts that can be stored, finite numbers, booleans and
+null.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from bench.base.errors import DataError, UsageError, require
 from bench.base.strict_json import RepeatedKey, loads, refuse_constant
 from bench.base.text import one_line
 
-#: Bytes of one file, and of all together. The largest published list of a server is 2 MB.
+#: Maximum bytes of one file, and of all together. The largest published list of a server has 2 MB.
 MOST_BYTES, MOST_BYTES_IN_ALL = 64 << 20, 512 << 20
-#: Files that one folder may bring, and entries that are looked at to find them.
+#: Maximum files to read in a folder, and maximum entries to search for them.
 MOST_FILES, MOST_ENTRIES = 20_000, 200_000
-#: Objects and lists inside each other. Real schemas have about 20 levels.
+#: Maximum nesting of objects and lists. Real schemas have about 20 levels.
 MOST_DEPTH = 100
-#: Values in one document, aliases written out.
+#: Maximum values in one document, with aliases resolved.
 MOST_VALUES = 5_000_000
-#: Characters of a text that is read as a list or an object.
+#: Maximum characters of a text to parse as a list or an object.
 _LONGEST_LITERAL = 100_000
 
-#: Half of a pair, which cannot be stored.
+#: Half of a surrogate pair, which cannot be stored.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _JSON, _LINES, _YAML = {".json", ".snap"}, {".jsonl", ".ndjson"}, {".yaml", ".yml"}
-#: What a folder is searched for. A snapshot (`.snap`) is the JSON of one tool.
+#: Suffixes of the files to read in a folder. A snapshot (`.snap`) is the JSON of one tool.
 SUFFIXES = frozenset(_JSON | _LINES | _YAML)
 _PASSED_OVER = frozenset({"node_modules", "__pycache__"})
 
 
 @dataclass(frozen=True)
 class Document:
-    """One parsed value and where it came from.
+    """A parsed value and its origin.
 
     Attributes:
         value: JSON data.
-        where: the file as the user named it, with the line of a JSON Lines file; for errors.
-        label: the same without the folders above the source; for what is stored.
-        file: the file; of a value that was passed from Python, an empty path.
-        line: the line of a JSON Lines file; 0 for the whole of a file.
+        where: the file as the user named it, with the line in JSON Lines; for errors.
+        label: the same without the folders above the source; for storage.
+        file: the file; an empty path for a value passed from Python.
+        line: the line in JSON Lines; 0 for a whole file.
     """
 
     value: Any
@@ -61,7 +61,7 @@ class Document:
 
 
 class ByteBudget:
-    """The bytes that may still be read."""
+    """Counts the bytes that may still be read."""
 
     def __init__(self) -> None:
         self.left = MOST_BYTES_IN_ALL
@@ -70,7 +70,7 @@ class ByteBudget:
         """The bytes of a regular file.
 
         Raises:
-            UsageError: it is no regular file, cannot be read, or is too large.
+            UsageError: it is not a regular file, cannot be read, or is too large.
         """
         most = min(MOST_BYTES, self.left)
         with open_regular(path) as file:
@@ -89,10 +89,10 @@ def open_regular(path: Path) -> BinaryIO:
     """Open a regular file for reading.
 
     Raises:
-        UsageError: it is no regular file, or cannot be opened.
+        UsageError: it is not a regular file, or cannot be opened.
     """
     try:
-        # Without O_NONBLOCK, opening a named pipe waits for somebody to write to it.
+        # Without O_NONBLOCK, opening a named pipe waits for a writer.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             is_folder = stat.S_ISDIR(os.fstat(handle).st_mode)
@@ -112,10 +112,10 @@ def read_documents(source: Path, budget: ByteBudget) -> Iterator[Document]:
 
     Raises:
         UsageError: the source is missing, is a device or a pipe, is too large, or links out of its folder.
-        DataError: a file is not JSON, JSON Lines or YAML, or holds what JSON cannot; its place is named.
+        DataError: a file is not JSON, JSON Lines or YAML, or has a value that JSON cannot have; says where.
         UnavailableError: a file is YAML and PyYAML is not installed.
     """
-    if not os.path.isdir(source):  # unlike `Path.is_dir`, it takes any name
+    if not os.path.isdir(source):  # unlike `Path.is_dir`, it accepts any name
         yield from parse_documents(source, source.name, budget.read(source))
         return
     paths = _files(source)
@@ -153,10 +153,10 @@ def _files(folder: Path) -> list[Path]:
 
 
 def decode(path: Path, data: bytes) -> str:
-    """The text of a file: UTF-8, or UTF-16 with its mark, as Excel and PowerShell write it.
+    """The text of a file in UTF-8, or in UTF-16 with a byte order mark, as Excel and PowerShell write it.
 
     Raises:
-        DataError: it is neither; the file is named.
+        DataError: it is neither.
     """
     encoding = "utf-16" if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
     try:
@@ -170,8 +170,8 @@ def decode(path: Path, data: bytes) -> str:
 
 
 def parse_documents(path: Path, label: str, data: bytes) -> list[Document]:
-    """The documents of one file: one, or one per line of JSON Lines; raises as `read_documents` does."""
-    label = one_line(label, 200)  # the names of files inside a folder are not the user's
+    """The documents of one file: one, or one per line of JSON Lines; errors as in `read_documents`."""
+    label = one_line(label, 200)  # names of files in a folder are untrusted
     text = decode(path, data)
     suffix = path.suffix.lower()
     if not text.strip():
@@ -182,7 +182,7 @@ def parse_documents(path: Path, label: str, data: bytes) -> list[Document]:
         try:
             return [Document(_json(text, str(path)), str(path), label, path)]
         except (ValueError, RecursionError) as error:
-            # Several values one after the other: JSON Lines under another name.
+            # Several values: JSON Lines under another suffix.
             if not str(error).startswith("Extra data") or "\n" not in text.strip():
                 raise DataError(f"{path} is not JSON: {_reason(error)}.") from None
     documents = []
@@ -198,10 +198,10 @@ def parse_documents(path: Path, label: str, data: bytes) -> list[Document]:
 
 
 def parse_cell(value: Any) -> Any:
-    """The list or object that a text holds as JSON or as Python writes it; any other value as it is.
+    """The list or object in a text, as JSON or Python writes it; any other value unchanged.
 
     Raises:
-        RepeatedKey: an object in the text has a key twice.
+        RepeatedKey: an object in the text repeats a key.
     """
     if not isinstance(value, str) or value[:1] not in ("[", "{") or len(value) > _LONGEST_LITERAL:
         return value
@@ -221,20 +221,20 @@ def _json(text: str, where: str) -> Any:
 
 
 def _reason(error: Exception, before: int = 0) -> str:
-    """What is wrong with a text that begins after so many lines of its file."""
+    """Why a text is not JSON; `before`: number of lines of its file before it."""
     if isinstance(error, RepeatedKey):
         return error.sentence(before)
     if isinstance(error, RecursionError):
         return f"it is nested deeper than {MOST_DEPTH} levels"
-    # Python refuses whole numbers of more than 4,300 digits, with advice for programmers.
+    # Python refuses integers of more than 4,300 digits, with advice for programmers.
     return "a number has too many digits" if "integer string conversion" in str(error) else str(error)
 
 
 def check_json(value: Any, where: str) -> Any:
-    """The value, if it is JSON data of bounded depth and size whose texts can be stored.
+    """Check that a value is JSON data of bounded depth and size with texts that can be stored, and return it.
 
     Raises:
-        DataError: it is not; the JSON pointer of the place is named.
+        DataError: it is not; gives the JSON pointer of the fault.
     """
     left = iter(range(MOST_VALUES))
 
@@ -267,7 +267,7 @@ def check_json(value: Any, where: str) -> Any:
 
 
 def pointer(*steps: object) -> str:
-    """A JSON pointer (RFC 6901), cleaned and shortened for a message."""
+    """A JSON pointer (RFC 6901), cleaned and shortened for messages."""
     return one_line("".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps), 160)
 
 
@@ -280,10 +280,10 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
 
 def _yaml(text: str, path: Path) -> Any:
-    """The value of a YAML document by the core schema of YAML 1.2, which is what OpenAPI asks for.
+    """The value of a YAML document by the core schema of YAML 1.2, as OpenAPI requires.
 
-    Merge keys of YAML 1.1 (`<<: *shared`) are read too, because many documents have them: an object's own keys come
-    before those that are merged, and what is merged first before what is merged later.
+    Merge keys of YAML 1.1 (`<<: *shared`), which many documents have, are supported: an object's own keys have priority
+    over merged ones, and earlier merges over later ones.
     """
     require("yaml", what=f"the YAML file {path}")
     import yaml
@@ -297,9 +297,9 @@ def _yaml(text: str, path: Path) -> Any:
 
 
 class _YamlReader:
-    """Builds the value from the parser's events: no tag makes an object, and `no` and `2024-01-01` are texts.
+    """Builds the value from the parser's events: tags construct nothing, and `no` and `2024-01-01` are texts.
 
-    An alias is the value that it stands for, not a copy, so that a few lines never take the room of a billion values.
+    An alias shares its value instead of copying it, so that a few lines cannot expand to a billion values.
     """
 
     def __init__(self, text: str, path: Path) -> None:
@@ -348,10 +348,10 @@ class _YamlReader:
         while not isinstance(event := next(self._events), self._yaml.MappingEndEvent):
             if isinstance(name := self._value(event), dict | list):
                 self._fail(event, "a key is a list or an object")
-            # OpenAPI's response codes are often unquoted: 200 is the key "200".
+            # Response codes in OpenAPI are often unquoted: 200 is the key "200".
             key = event.value if isinstance(event, self._yaml.ScalarEvent) else str(name)
             inner = self._value(after := next(self._events))
-            # In quotes, `<<` is a key like any other.
+            # In quotes, `<<` is an ordinary key.
             if key == "<<" and not getattr(event, "style", None):
                 merged += inner if isinstance(inner, list) else [inner]
                 if not all(isinstance(each, dict) for each in merged):

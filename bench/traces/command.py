@@ -13,6 +13,7 @@ from bench.base.paths import storage_errors
 from bench.base.text import one_line
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.output import print_json, say
+from bench.show.numbers import several
 
 if TYPE_CHECKING:
     from bench.traces.traces import CalledName, Traffic
@@ -83,31 +84,30 @@ def command(
 def _tell(traffic: Traffic, output: Path) -> None:
     tools = len({tool for row in traffic.queries for tool in row["tools"]})
     records = ", ".join(f"{count} {form}" for form, count in traffic.records.items())
-    click.echo(f"wrote {output}: {_many(len(traffic.queries), 'query', 'queries')} with {_many(tools, 'tool')}")
-    click.echo(
-        f"read: {_many(traffic.requests, 'request')} in {_many(sum(traffic.records.values()), 'record')} ({records})"
-    )
+    click.echo(f"wrote {output}: {several(len(traffic.queries), 'query')} with {several(tools, 'tool')}")
+    read = several(sum(traffic.records.values()), "record")
+    click.echo(f"read: {several(traffic.requests, 'request')} in {read} ({records})")
     if traffic.from_searches:
         click.echo(f"{traffic.from_searches} are texts of tool searches, because the log has no request")
     if traffic.masked:
-        counts = ", ".join(_many(count, *_NAMES[placeholder]) for placeholder, count in traffic.masked.items())
+        counts = ", ".join(several(count, *_NAMES[placeholder]) for placeholder, count in traffic.masked.items())
         click.echo(f"masked: {counts}")
     click.echo("called is not the same as right: read them before you use them as gold")
     click.echo(f"next: bench data import NAME SOURCE --queries {output} --unit gold+group")
     if traffic.mapped_names:
         say(traffic.mapped_names)
     for reason, count in sorted(traffic.dropped.items(), key=lambda pair: (-pair[1], pair[0])):
-        say(f"left out: {_many(count, 'request')}: {reason}")
+        say(f"left out: {several(count, 'request')}: {reason}")
     if traffic.loose_calls:
-        say(f"left out: {_many(traffic.loose_calls, 'call')} for which the logs have no request")
+        say(f"left out: {several(traffic.loose_calls, 'call')} for which the logs have no request")
     if traffic.ambiguous:
-        say(f"{_many(traffic.ambiguous, 'text')} in several queries, with different tools")
+        say(f"{several(traffic.ambiguous, 'text')} in several queries, with different tools")
     if traffic.failed_calls:
-        retries = f"{_many(traffic.retries, 'retry', 'retries')} (another call of the tool did not fail)"
+        retries = f"{several(traffic.retries, 'retry')} (another call of the tool did not fail)"
         by_text = f"{traffic.failed_by_text} known only by the text of the result"
         parts = ((retries, traffic.retries), (by_text, traffic.failed_by_text))
         about = ", ".join(part for part, count in parts if count)
-        say(_many(traffic.failed_calls, "failed call") + (f": {about}" if about else ""))
+        say(several(traffic.failed_calls, "failed call") + (f": {about}" if about else ""))
     _say_first("is ambiguous", traffic.ambiguous_tools)
     _say_first("is not a known tool", traffic.unknown_tools, "near ")
     _say_first("is not gold", traffic.set_aside)
@@ -121,14 +121,10 @@ def _tell(traffic: Traffic, output: Path) -> None:
         say(f"and {len(traffic.skipped) - _KINDS} more kinds of records or parts that were not read; --json lists them")
 
 
-def _many(count: int, one: str, several: str = "") -> str:
-    return f"{count} {one if count == 1 else several or one + 's'}"
-
-
 def _say_first(what: str, names: tuple[CalledName, ...], hint: str = "") -> None:
     for each in names[:_SHOWN]:
         near = hint + ", ".join(one_line(tool, 80) for tool in each.near[:_SHOWN]) if each.near else ""
         about = f": {each.why or near}" if each.why or near else ""
-        say(f"{each.name!r} {what} ({_many(each.requests, 'request')}){about}")
+        say(f"{each.name!r} {what} ({several(each.requests, 'request')}){about}")
     if len(names) > _SHOWN:
         say(f"and {len(names) - _SHOWN} more: {what}; --json lists all")

@@ -6,15 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bench.traces.events import NAMELESS, Call, LoggedExchange, LoggedRequest, Outcome
-from bench.traces.fields import (
-    ARGUMENTS,
-    first_field,
-    first_time,
-    first_value,
-    json_of,
-    qualified_name,
-    text_of,
-)
+from bench.traces.fields import ARGUMENTS, first_field, first_time, first_value, json_of, qualified_name, text_of
 from bench.traces.results import Ending, ending_of, worst
 
 _SESSIONS = ("session_id", "sessionId", "mcp_session_id", "mcp-session-id", "Mcp-Session-Id", "conversation_id")

@@ -1,7 +1,7 @@
 """Messages of chat models as events: OpenAI, Anthropic, Gemini, OpenTelemetry, LangChain, LlamaIndex, pydantic-ai, ...
 
-One table classifies the parts of messages; the field names of all formats for a tool, its arguments and the ids that
-link calls to results are in `fields`.
+`bench/importing/dialects.toml` has the parts of messages and their fields; the names of a tool, of its arguments and of
+the ids that link calls to results are in `fields`. The readers of all formats but MCP's call it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from bench.importing.dialects import words
+from bench.importing.dialects import TABLE, words
 from bench.traces.events import NAMELESS, Call, Event, LoggedReply, LoggedRequest, Outcome, Unknown, unknown
 from bench.traces.fields import (
     ARGUMENTS,
@@ -37,45 +37,20 @@ _APPLICATION = frozenset({"system", "developer", "systemmessage", "systemmessage
 _KINDS = {"request": "user", "response": "assistant"}
 
 _Part = Literal["text", "call", "hosted", "result", "error", "other"]
-#: Kinds of content parts and of items of Responses. Hosted calls run on the model's side.
+#: Kinds of content parts and of items of Responses; a part without a type is a text.
 _PARTS: dict[str, _Part] = {
-    **dict.fromkeys(("", "text", "input_text", "output_text", "user-prompt", "Generation", "GenerationChunk"), "text"),
-    **dict.fromkeys(("tool_use", "mcp_tool_use", "tool_call", "tool-call"), "call"),  # Anthropic, LangChain, OTel
-    **dict.fromkeys(("function_call", "custom_tool_call", "mcp_call", "function"), "call"),  # OpenAI
-    **dict.fromkeys(("server_tool_use", "server_tool_call", "builtin-tool-call"), "hosted"),
-    **dict.fromkeys(("tool_search_call", "web_search_call", "file_search_call", "code_interpreter_call"), "hosted"),
-    **dict.fromkeys(("computer_call", "image_generation_call", "local_shell_call", "shell_call"), "hosted"),
-    **dict.fromkeys(("apply_patch_call",), "hosted"),
-    **dict.fromkeys(("tool_result", "mcp_tool_result", "tool-result", "tool-return"), "result"),
-    **dict.fromkeys(("tool_call_response", "function_response", "function_call_output"), "result"),
-    **dict.fromkeys(("custom_tool_call_output",), "result"),
-    **dict.fromkeys(("tool-error", "retry-prompt"), "error"),  # Vercel, pydantic-ai
-    # Parts with neither the user's words nor a call of the library: images, files, thoughts, results of the host.
-    **dict.fromkeys(("image", "image_url", "image-url", "input_image", "audio", "input_audio", "audio-url"), "other"),
-    **dict.fromkeys(("video", "video-url", "file", "input_file", "document", "document-url", "binary"), "other"),
-    **dict.fromkeys(("media", "blob", "uri", "source", "source-url", "source-document", "container_upload"), "other"),
-    **dict.fromkeys(("thinking", "redacted_thinking", "reasoning", "refusal", "citation", "cache", "json"), "other"),
-    **dict.fromkeys(("system-prompt", "builtin-tool-return", "server_tool_result", "tool_reference"), "other"),
-    **dict.fromkeys(("search_result", "step-start", "instructions", "cache-point", "compaction"), "other"),
+    "": "text",
+    **{kind: what for what, kinds in TABLE["messages"]["parts"].items() for kind in kinds.split()},
 }
-#: Parts that Gemini names by their field, without a call of the library.
-_FIELDS = frozenset({"inlineData", "inline_data", "fileData", "file_data", "executableCode", "executable_code"})
-_FIELDS |= {"codeExecutionResult", "code_execution_result", "thought", "thoughtSignature", "thought_signature"}
-_FIELDS |= {"text", "content", "videoMetadata", "video_metadata", "cachePoint"}
-#: Items of Responses, and wrappers of the Agents SDK, which a list of messages may begin with.
+#: Items of Responses, and wrappers of the Agents SDK, with which a list of messages may begin.
 _ITEMS = frozenset(kind for kind in _PARTS if kind.endswith(("_call", "_call_output")) and kind != "tool_call")
-_OTHER_ITEMS = frozenset({"reasoning", "message", "item_reference", "compaction", "tool_search_output"})
-_OTHER_ITEMS |= {"mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "computer_call_output"}
-_OTHER_ITEMS |= {"local_shell_call_output", "shell_call_output", "apply_patch_call_output"}
-#: Fields of the input of a run, a trace or an agent that contain the request: messages first, then texts.
-_REQUESTS = (
-    *("messages", "input", "contents", "user_msg", "question", "query", "user_input", "task", "message"),
-    *("prompt", "text"),
+_OTHER_ITEMS, _FIELDS, _MESSAGE = (
+    frozenset(words("messages", key)) for key in ("other_items", "part_fields", "fields")
 )
-_MESSAGE = frozenset(words("messages", "fields"))
+_REQUESTS, _SERVERS, _CALLED, _RETURNED = (
+    words("messages", key) for key in ("requests", "servers", "calls", "results")
+)
 _TOO_DEEP = Unknown("a message that is nested too deeply")
-#: Fields of a call with the server, or the namespace, of its tool.
-_SERVERS = ("server_name", "server_label", "namespace")
 #: A conversation as one text, as LangChain writes it for completion models.
 _SPEAKERS = ("Human", "AI")
 _SPEAKER = re.compile(r"^(System|Human|AI|Tool|Function): ", re.MULTILINE)
@@ -289,15 +264,11 @@ def _message(message: Mapping[str, Any], depth: int) -> list[Event]:
     return [*([LoggedReply(text)] if text else []), *calls, *events]
 
 
-#: Gemini names its parts by their field.
-_GEMINI = ("functionCall", "function_call", "functionResponse", "function_response")
-
-
 def _part_events(part: Mapping[str, Any], hosted: bool = False) -> Iterator[Call | Outcome | Unknown]:
     """The call or the result in a content part or an item of Responses."""
     kind = _kind(part)
     what = _PARTS.get(kind)
-    called, returned = first_value(part, *_GEMINI[:2]), first_value(part, *_GEMINI[2:])
+    called, returned = first_value(part, *_CALLED), first_value(part, *_RETURNED)
     if isinstance(called, dict) or isinstance(returned, dict):
         if isinstance(called, dict):
             yield from calls_of([called])
@@ -319,7 +290,7 @@ def _part_events(part: Mapping[str, Any], hosted: bool = False) -> Iterator[Call
 
 
 def _is_text(part: Mapping[str, Any]) -> bool:
-    if _PARTS.get(_kind(part)) != "text" or any(key in part for key in _GEMINI):
+    if _PARTS.get(_kind(part)) != "text" or any(key in part for key in (*_CALLED, *_RETURNED)):
         return False
     return bool(_kind(part)) or not part or not _FIELDS.isdisjoint(part)
 

@@ -14,17 +14,21 @@ from dataclasses import replace
 from typing import Any
 
 from bench.base.text import one_line
+from bench.importing.dialects import words
 from bench.traces.events import NAMELESS, Call, Event, LoggedExchange, LoggedRequest, Unknown, unknown
 from bench.traces.fields import first_field, first_time, first_value, json_of
 from bench.traces.messages import answer_events, events_of, exchange_of, request_events
 from bench.traces.results import Ending, span_ending, worst
 
-_GROUPS = (
-    *("resourceSpans", "resource_spans", "resourceLogs", "resource_logs", "batches"),
-    *("scopeSpans", "scope_spans", "scopeLogs", "scope_logs", "instrumentationLibrarySpans"),
+_GROUPS, _LOGS, _STARTS, _ENDS, _SPAN_NAMES, _STATUSES, _PARENTS = (
+    words("spans", key) for key in ("groups", "logs", "starts", "ends", "names", "statuses", "parents")
 )
-_LOGS = ("logRecords", "log_records")
-_CONVERSATIONS = ("gen_ai.conversation.id", "session.id", "langfuse.session.id", "mcp.session.id")
+_CONVERSATIONS, TOOL_NAMES, TOOL_CALL_IDS, _ARGUMENTS, _RESULTS = (
+    words("spans", key) for key in ("conversations", "tools", "call_ids", "arguments", "results")
+)
+_INPUTS, _OUTPUTS, _FLAT_INPUTS, _FLAT_OUTPUTS, _EVENTS, _NESTED = (
+    words("spans", key) for key in ("inputs", "outputs", "flat_inputs", "flat_outputs", "events", "nested")
+)
 #: Fields with the kind of a span: the kind of tool executions, and the other kinds.
 _KINDS = {
     "gen_ai.operation.name": (
@@ -43,41 +47,9 @@ _KINDS = {
 _GENERATIVE = re.compile(
     r"(gen_ai|llm|ai|mcp|openinference|traceloop|koog|langfuse|pydantic_ai|langsmith)\b|agent_name$"
 )
-TOOL_NAMES = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "mcp.tool.name", "traceloop.entity.name")
-TOOL_CALL_IDS = ("gen_ai.tool.call.id", "tool_call.id", "tool.id", "ai.toolCall.id")
-_ARGUMENTS = (
-    "gen_ai.tool.call.arguments",
-    "tool_arguments",
-    "ai.toolCall.args",
-    "mcp.tool.arguments",
-    "input.value",
-    "traceloop.entity.input",
-    "tool.parameters",
-)
-_RESULTS = (
-    "gen_ai.tool.call.result",
-    "tool_response",
-    "ai.toolCall.result",
-    "mcp.tool.result",
-    "output.value",
-    "traceloop.entity.output",
-)
-#: Locations of request and answer: whole, as JSON; and flattened, as `llm.input_messages.0.message.role`.
-_INPUTS = ("gen_ai.input.messages", "ai.prompt.messages", "gen_ai.prompt", "pydantic_ai.all_messages")
-#: Lists of events in one attribute, of pydantic-ai until version 1 of its instrumentation.
-_EVENTS = ("events", "all_messages_events")
-_OUTPUTS = ("gen_ai.output.messages", "gen_ai.completion")
-_FLAT_INPUTS, _FLAT_OUTPUTS = ("gen_ai.prompt", "llm.input_messages"), ("gen_ai.completion", "llm.output_messages")
 #: Events of one message each, until version 1.36 of the conventions.
 _MESSAGE = re.compile(r"gen_ai\.(user|assistant|system|tool)\.message")
 _OTHER_EVENTS = r"gen_ai\.(choice|evaluation\.\w+)|exception"
-#: The first words of OpenInference's attributes that Phoenix nests.
-_NESTED = frozenset({"llm", "tool", "tool_call", "openinference", "input", "output", "session"})
-#: Fields of a span: OTLP, Phoenix, and rows of Logfire.
-_STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time", "start_timestamp")
-_ENDS = ("endTimeUnixNano", "end_time_unix_nano", "endTime", "end_time", "end_timestamp")
-_SPAN_NAMES, _STATUSES = ("name", "span_name"), ("status_code", "otel_status_code", "otel_status_level")
-_PARENTS = ("parentSpanId", "parent_span_id", "parent_id")
 #: Parts of a flattened key.
 _MOST_STEPS = 12
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from bench.data.tool_names import ToolNames
+from bench.importing.dialects import words
 from bench.traces.events import Call
 from bench.traces.fields import MOST_TEXT, first_field, first_value, object_of, qualified_name, text_of
 
@@ -43,25 +44,15 @@ _BRIDGE = re.compile(
     r"|(mcp|dynamic)?tool(call|execute|exec|invoke|use|run)|mcp(exec|call|server|calltool)"
     r"|executeaction|composio(multi)?execute(tool)?|multitooluseparallel"
 )
-#: Fields of a bridge with the tool's name, server and arguments, and with lists of such calls.
-_INNER_NAMES = (
-    *("tool_name", "toolName", "tool", "tool_id", "toolId", "tool_slug", "recipient_name", "function_name"),
-    *("action_name", "function", "name"),
+#: Fields of a bridge with the tool's name, server and arguments, and with lists of such calls; arguments of a tool
+#: search with the search text.
+_INNER_NAMES, _INNER_SERVERS, _INNER_ARGUMENTS, _INNER_CALLS, _SEARCHED = (
+    words("bridges", key) for key in ("names", "servers", "arguments", "calls", "searched")
 )
-_INNER_SERVERS = ("server", "server_name", "serverName", "server_label", "mcp_server")
-_INNER_ARGUMENTS = (
-    *("arguments", "args", "input", "inputs", "params", "parameters", "tool_args", "tool_arguments"),
-    *("tool_input", "toolArguments", "body_schema"),
-)
-_INNER_CALLS = ("calls", "tool_calls", "tool_uses", "tools", "requests", "invocations")
 #: Maximum nesting of calls, and maximum calls of one bridge.
 _MOST_DEPTH, _MOST_INNER = 4, 100
 _MOST_NAME = 256
-#: Arguments of a tool search with the search text; some logs wrap arguments in arguments.
-_SEARCHED = (
-    *("query", "queries", "q", "search", "search_query", "keywords", "pattern", "text", "input", "intent"),
-    *("use_case", "goal"),
-)
+#: Some logs wrap arguments in arguments.
 _MOST_WRAPPED = 3
 
 

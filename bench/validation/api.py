@@ -14,7 +14,6 @@ def audit(dataset: DatasetLike, *, against: Sequence[DatasetLike] = (), results:
     """Report problems of a dataset, and what it can show. Equivalent to `bench data audit`.
 
     Args:
-        dataset: the dataset.
         against: other datasets that may share queries and tools with it.
         results: a folder of results; BENCH_RESULTS or `results` if None.
 

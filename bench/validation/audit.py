@@ -56,7 +56,6 @@ class Audit(Displayable):
         """Audit a dataset.
 
         Args:
-            dataset: the dataset.
             against: other datasets that may share queries and tools with it.
             results: a folder of results; their differences on this dataset determine how many groups are needed.
         """
@@ -102,9 +101,6 @@ class Audit(Displayable):
         harmful = [finding.check for finding in self.findings if finding.harmful and finding.count]
         return f"{self.dataset}: {several(len(self.findings), 'check')}, {len(harmful)} with defects or leaks"
 
-    def _tables(self) -> list[Table]:
-        return self.tables()
-
     def tables(self) -> list[Table]:
         """The whole audit as tables: findings, scripts, needed groups, ceilings, units."""
         title = f"{self.dataset}  (* and red: defects and leaks; the others are properties)"
@@ -123,6 +119,8 @@ class Audit(Displayable):
             tables += [ceilings_table(self.ceilings), self._units_table(self.dependence)]
         return tables
 
+    _tables = tables
+
     def _units_table(self, dependence: Dependence) -> Table:
         rows = []
         for rule in dependence.rules:
@@ -139,11 +137,7 @@ class Audit(Displayable):
 
 
 def check_kinds(kinds: Sequence[str], against: bool) -> None:
-    """Refuse kinds that this audit cannot find, so that `--fail-on` never passes by mistake.
-
-    Args:
-        kinds: kinds of findings.
-        against: whether the dataset is compared with another.
+    """Refuse kinds that this audit (`against` another dataset or not) cannot find: `--fail-on` never passes by mistake.
 
     Raises:
         UsageError: there is no such kind, or it needs another dataset.

@@ -75,15 +75,10 @@ class Ceilings:
 
 
 def ceilings(dataset: Dataset, template: Template | None = None, selected: NDArray[np.int64] | None = None) -> Ceilings:
-    """The ceilings of a dataset.
+    """The ceilings of a dataset, for a template of the tools' texts and the codes of some queries.
 
-    Args:
-        dataset: the data.
-        template: the template of the tools' texts; None for the dataset's default.
-        selected: (queries,) codes of the queries; None for those of the default split. Queries without gold are left
-            out.
-
-    If gold has alternatives, texts do not lower the ceilings: a tool with another text may do as well.
+    Without these, they are the dataset's default and the queries of its default split. Queries without gold are left
+    out. If gold has alternatives, texts do not lower the ceilings: a tool with another text may do as well.
     """
     chosen = template or dataset.card.template
     among = dataset.rows(dataset.card.split) if selected is None else selected
@@ -104,13 +99,15 @@ def ceilings(dataset: Dataset, template: Template | None = None, selected: NDArr
         columns.append(columns[same] if same < place else _best(metrics, gold, *codes))
     metric_ceilings = [Ceiling(f"{name}@{k}", *bounds) for (name, k), *bounds in zip(metrics, *columns, strict=True)]
     same_gold = _groups(texts, [frozenset(row) for row in gold])
-    meeting = [[dataset.tool_codes[tool] for tool in query.meeting] for query in queries]
+    right = [_per_text([dataset.tool_codes[tool] for tool in query.meeting], tools) for query in queries]
     sizes = np.bincount(tools)
     return Ceilings(
         template=chosen,
         judged=len(rows),
         more_gold=sum(len(row) > CUTOFFS[0] for row in gold),
-        same_tool_text=sum(_shares_text(*row, tools, sizes) for row in zip(gold, meeting, strict=True)),
+        same_tool_text=sum(
+            any(known[tools[tool]] < sizes[tools[tool]] for tool in row) for row, known in zip(gold, right, strict=True)
+        ),
         same_query_text=sum(len(sets) for sets in same_gold.values() if len(set(sets)) > 1),
         metrics=tuple(metric_ceilings),
     )
@@ -127,12 +124,6 @@ def _groups(codes: Sequence[int], items: Sequence[R]) -> dict[int, list[R]]:
     for code, item in zip(codes, items, strict=True):
         groups[code].append(item)
     return groups
-
-
-def _shares_text(gold: Iterable[int], meeting: Iterable[int], tools: Sequence[int], sizes: NDArray[np.int64]) -> bool:
-    """Whether a gold tool shares its text with a tool that is neither gold nor an alternative."""
-    right = _per_text(meeting, tools)
-    return any(right[tools[tool]] < sizes[tools[tool]] for tool in gold)
 
 
 def _per_text(gold: Iterable[int], tools: Sequence[int]) -> Counter[int]:

@@ -151,20 +151,15 @@ def audit_against(dataset: Dataset, other: Dataset) -> list[Finding]:
 def _library(dataset: Dataset) -> list[Finding]:
     tools = dataset.tools
     empty = [tool.tool_id for tool in tools if not tool.description.strip()]
-    same_text = _groups(tools, lambda tool: _fold_text(tool.description))
-    same_text.pop("", None)
+    same_text = _groups((tool for tool in tools if tool.description.strip()), lambda tool: _fold_text(tool.description))
     same_tool = _groups(tools, lambda tool: replace(tool, tool_id=""))
-    same_name = {
-        name: group
-        for name, group in _groups(tools, lambda tool: tool.name).items()
-        if len(set(map(parent_of, group))) > 1
-    }
+    same_name = [group for group in _groups(tools, lambda tool: tool.name) if len(set(map(parent_of, group))) > 1]
     findings = [
         _find("empty-description", empty, len(tools)),
-        _find_groups("duplicate-description", same_text.values(), len(tools)),
-        _find_groups("identical-tools", same_tool.values(), len(tools)),
+        _find_groups("duplicate-description", same_text, len(tools)),
+        _find_groups("identical-tools", same_tool, len(tools)),
         _confusable(tools),
-        _find_groups("shared-name", same_name.values(), len(tools)),
+        _find_groups("shared-name", same_name, len(tools)),
     ]
     if dataset.queries:
         used = set(dataset.gold.members().tools.tolist())
@@ -229,7 +224,7 @@ def _queries(dataset: Dataset) -> list[Finding]:
     queries = dataset.queries
     empty = [query.query_id for query in queries if not query.text.strip()]
     repeated = _groups(queries, lambda query: _fold_text(query.text))
-    torn = [group for group in repeated.values() if len({frozenset(query.gold) for query in group}) > 1]
+    torn = [group for group in repeated if len({frozenset(query.gold) for query in group}) > 1]
     no_gold = [query.query_id for query in queries if not query.gold]
     dropped = [f"{query}: {tool}" for query, tool in dataset.unknown_gold]
     pairs = len(dataset.gold.tools) + len(dropped)
@@ -241,7 +236,7 @@ def _queries(dataset: Dataset) -> list[Finding]:
     return [
         _find("unknown-gold", dropped, pairs),
         _find("empty-query", empty, len(queries)),
-        _find_groups("duplicate-query", repeated.values(), len(queries)),
+        _find_groups("duplicate-query", repeated, len(queries)),
         _find_groups("contradicting-gold", torn, len(queries)),
         _find("no-gold", no_gold, len(queries)),
         *[_find(check, ids, len(queries), writers=by) for check, ids in parts if ids],
@@ -264,18 +259,12 @@ def _alternatives(dataset: Dataset) -> list[Finding]:
 def _names(dataset: Dataset) -> list[Finding]:
     """Gold tools whose name occurs word for word in the query: word matching alone finds them."""
     names = [words(tool.name) for tool in dataset.tools]
-    examples, judged = [], 0
-    meeting = dataset.gold.members()
+    meeting, examples = dataset.gold.members(), []
     for row, query in enumerate(dataset.queries):
-        gold = meeting.row(row)
-        if not len(gold):
-            continue
-        judged += 1
         text = words(query.text)
-        named = [int(tool) for tool in gold if contains_words(text, names[tool])]
-        if named:
+        if named := [tool for tool in meeting.row(row).tolist() if contains_words(text, names[tool])]:
             examples.append(f"{query.query_id}: {dataset.tools[named[0]].name}")
-    return [_find("named-gold", examples, judged)]
+    return [_find("named-gold", examples, int((meeting.counts > 0).sum()))]
 
 
 def _overlap(dataset: Dataset) -> list[Finding]:
@@ -319,12 +308,12 @@ def _texts(dataset: Dataset, rows: Iterable[np.int64]) -> list[str]:
     return [dataset.queries[row].text for row in rows]
 
 
-def _groups(rows: Iterable[R], key: Callable[[R], Hashable]) -> dict[Hashable, list[R]]:
-    """Key -> the rows with it, for keys of several rows."""
+def _groups(rows: Iterable[R], key: Callable[[R], Hashable]) -> list[list[R]]:
+    """The rows that share their key with another."""
     groups: defaultdict[Hashable, list[R]] = defaultdict(list)
     for row in rows:
         groups[key(row)].append(row)
-    return {value: group for value, group in groups.items() if len(group) > 1}
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _fold_text(text: str) -> str:

@@ -52,9 +52,7 @@ class _Skipped(Exception):
 def check_method(build: Callable[[], Method], dataset: Dataset) -> Iterator[Check]:
     """Run every check on fresh instances of a method.
 
-    Args:
-        build: builds a fresh instance.
-        dataset: a real dataset, for checks that need natural text; the small libraries are built in.
+    The dataset is a real one, for checks that need natural text; the small libraries are built in.
     """
     kit = _Kit(build, dataset)
     for name, check in kit.checks():
@@ -143,14 +141,19 @@ class _Kit:
         """One prepared instance that the read-only checks share."""
         return self.prepare()
 
+    @cached_property
+    def plain(self) -> Ranking:
+        """The first 20 tools that this instance ranks for each query."""
+        return self.rank(self.ready, self.queries, 20)
+
     def rank(self, method: Method, queries: Queries, depth: int, library: int | None = None) -> Ranking:
         """A validated ranking."""
         size = len(self.library) if library is None else library
         return validate(method.rank(queries, depth), len(queries), size, depth)
 
-    def agree(self, one: Ranking, two: Ranking, queries: Queries, what: str) -> None:
-        """Raise unless two rankings are the same, except for tools with nearly equal scores."""
-        for row, text in enumerate(queries.texts):
+    def agree(self, one: Ranking, two: Ranking, what: str) -> None:
+        """Raise unless two rankings of the queries are the same, except for tools with nearly equal scores."""
+        for row, text in enumerate(self.queries.texts):
             if (at := place_of_difference(one, two, row)) is not None:
                 raise _Failed(f"{what}: the rankings of {text[:60]!r} part at rank {at + 1}")
 
@@ -177,42 +180,37 @@ class _Kit:
             self.rank(self.ready, self.queries, depth)
 
     def deterministic(self) -> None:
-        again = self.rank(self.prepare(), self.queries, 20)
-        self.agree(self.rank(self.ready, self.queries, 20), again, self.queries, "a second instance differs")
+        self.agree(self.plain, self.rank(self.prepare(), self.queries, 20), "a second instance differs")
 
     def repeats(self) -> None:
         if has_chance(self.ready):
             return
         with config_context(repeat=2):
             again = self.rank(self.prepare(), self.queries, 20)
-        plain = self.rank(self.ready, self.queries, 20)
-        self.agree(plain, again, self.queries, "a second repeat differs, and it does not set `has_chance`")
+        self.agree(self.plain, again, "a second repeat differs, and it does not set `has_chance`")
 
     def order(self) -> None:
         backwards = np.arange(len(self.queries))[::-1]
         turned = self.rank(self.ready, self.queries.take(backwards), 20).take(backwards)
-        plain = self.rank(self.ready, self.queries, 20)
-        self.agree(plain, turned, self.queries, "backwards they differ")
+        self.agree(self.plain, turned, "backwards they differ")
 
     def batches(self) -> None:
         singles = [self.rank(self.ready, self.queries.take(np.array([i])), 20) for i in range(len(self.queries))]
-        plain = self.rank(self.ready, self.queries, 20)
-        self.agree(plain, Ranking.join(singles), self.queries, "one by one they differ")
+        self.agree(self.plain, Ranking.join(singles), "one by one they differ")
 
     def depth(self) -> None:
-        deep, shallow = self.rank(self.ready, self.queries, 20), self.rank(self.ready, self.queries, 5)
+        shallow, deep = self.rank(self.ready, self.queries, 5), self.plain
         head = Ranking(deep.tools[:, :5], None if deep.scores is None else deep.scores[:, :5])
-        self.agree(shallow, head, self.queries, "depth 5 differs from the first 5 of depth 20")
+        self.agree(shallow, head, "depth 5 differs from the first 5 of depth 20")
 
     def answers_differ(self) -> None:
         if self.ready.is_floor:
             raise _Skipped("it declares that it looks at no query (`is_floor`)")
         if len({*self.queries.texts}) < FEWEST:
             raise _Skipped(f"the dataset has fewer than {FEWEST} different test queries")
-        ranking = self.rank(self.ready, self.queries, 20)
-        if not (ranking.tools >= 0).any():
+        if not (self.plain.tools >= 0).any():
             raise _Failed(f"it answers none of {len(self.queries)} queries")
-        if alike := describe_alike(ranking, self.queries.texts, len(self.library)):
+        if alike := describe_alike(self.plain, self.queries.texts, len(self.library)):
             raise _Failed(f"{alike}; a method that is meant to look at no query sets `is_floor`")
 
     def odd_queries(self) -> None:
@@ -230,27 +228,19 @@ class _Kit:
         self.rank(method, Queries.of(_ODD, _ODD.rows("test")), 10, len(_ODD.tools))
 
     def no_leak(self) -> None:
-        before = self.rank(self.ready, self.queries, 20)
-        method = self.prepare(_ODD)
+        before, method = self.plain, self.prepare(_ODD)
         method.rank(Queries.of(_ODD, _ODD.rows("test")), 5)
         after = self.rank(self.ready, self.queries, 20)
-        self.agree(before, after, self.queries, "once another instance saw another dataset they differ")
+        self.agree(before, after, "once another instance saw another dataset they differ")
         used = self.rank(self.prepare(method=method), self.queries, 20)
-        self.agree(before, used, self.queries, "after another dataset they differ")
+        self.agree(before, used, "after another dataset they differ")
 
     def inputs(self) -> None:
         library = Library.of(self.dataset, self.dataset.card.template)
         history = History.of(self.dataset, library, self.dataset.rows("test"))
         queries = Queries.of(self.dataset, self.rows)
         gold = history.gold
-        watched: list[NDArray[Any]] = [
-            gold.starts,
-            gold.tools,
-            gold.grades,
-            history.split,
-            library.edges,
-            queries.rows,
-        ]
+        watched: list[NDArray[Any]] = [gold.starts, gold.tools, gold.grades, history.split, library.edges, queries.rows]
         before = [array.copy() for array in watched]
         method = self.fit(self.build(), self.dataset, library, history)
         method.rank(queries, 10)

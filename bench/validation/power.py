@@ -79,12 +79,7 @@ class Power:
 
 
 def audit_power(dataset: Dataset, results: Path | None = None) -> Power:
-    """The number of groups that show differences of recall@5, from results on the dataset or else from the board.
-
-    Args:
-        dataset: with or without queries.
-        results: a folder of results; None for the prior of the board.
-    """
+    """The number of groups that show differences of recall@5, from a folder of results, else by the board's prior."""
     units = judged_units(dataset)
     judged, groups = len(units), int(units.max()) + 1 if len(units) else 0
     errors = pair_errors(_kept(dataset, results)) if results is not None else np.empty(0)
@@ -105,10 +100,9 @@ def audit_power(dataset: Dataset, results: Path | None = None) -> Power:
 
 
 def pair_errors(results: Sequence[StoredResult]) -> NDArray[np.float64]:
-    """(pairs,) standard errors of the differences of recall@5 between results whose means are close.
+    """(pairs,) standard errors of the differences of recall@5 between results for one question with close means.
 
-    Args:
-        results: results for one question; those without the metric, and pairs that agree on every query, are left out.
+    Pairs that agree on every query are left out.
     """
     return np.array([float(robust_mean(values, units)[1][0]) for values, units in near_pairs(results)])
 

@@ -113,11 +113,9 @@ def lexical_methods() -> list[Method]:
 
 
 def audit_scripts(dataset: Dataset, methods: Sequence[Method]) -> Scripts:
-    """Find the scripts, and the queries that methods cannot read.
+    """Find the scripts of a dataset, with or without queries, and the queries that methods cannot read.
 
-    Args:
-        dataset: with or without queries.
-        methods: fresh lexical methods, which score every tool and do not learn from past queries.
+    The methods are fresh lexical ones, which score every tool and do not learn from past queries.
     """
     tools = np.array([script_of(tool.description if words(tool.description) else tool.name) for tool in dataset.tools])
     queries = np.array([script_of(query.text) for query in dataset.queries], dtype=np.str_)

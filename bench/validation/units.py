@@ -81,9 +81,7 @@ def audit_units(dataset: Dataset, methods: Sequence[Method]) -> Dependence:
     relations taken before. A proposal is not a decision: the authors of the queries know whether several come from one
     template or script, and a few near-duplicates between large units can join all of them.
 
-    Args:
-        dataset: the dataset; it needs no train split.
-        methods: fresh instances that do not learn from past queries.
+    The dataset needs no train split; the methods are fresh instances that do not learn from past queries.
 
     Raises:
         MethodError: a method fails.

@@ -104,12 +104,12 @@ def test_what_is_not_taken_over_is_told_kept_and_audited(bench: Bench, tools: Pa
     tools.write_text(json.dumps({"tools": [*TOOLS, {"description": "no name"}, 7]}))
     said = bench("data", "import", "mine", tools)
     nameless = "the tool has no name; its description is 'no name'"
-    assert said.err == f"tools.json, /tools/3: {nameless}\ntools.json, /tools/4: it is no object\n"
+    assert said.err == f"tools.json, /tools/3: {nameless}\ntools.json, /tools/4: it is not an object\n"
     import_remark = findings(bench, "mine")["import-remark"]
     assert (import_remark["count"], import_remark["total"]) == (2, 5)
     assert import_remark["examples"] == [
         f"tools.json, /tools/3: {nameless}",
-        "tools.json, /tools/4: it is no object",
+        "tools.json, /tools/4: it is not an object",
     ]
     assert "Left out or not resolved on import: 2 parts" in bench("data", "info", "mine").out
     shown = bench("data", "import", "mine", tools, "--replace", "--json").json
@@ -182,7 +182,7 @@ def test_a_library_of_a_few_tools_and_one_query_goes_through_all(bench: Bench, t
         (
             ["mine", "tools.json", "--as", "openapi"],
             3,
-            "cannot be imported: it is no OpenAPI document: it has no `paths`.",
+            "cannot be imported: it is not an OpenAPI document: it has no `paths`.",
         ),
         (["mine", "tools.json", "--as", "grpc"], 2, "'grpc' is not one of 'mcp', 'openai', 'anthropic'"),
         (["mine", "tools.json", "--unit", "what"], 2, "'what' is not a unit of independence"),

@@ -97,7 +97,7 @@ def test_small_files(tmp_path: Path) -> None:
         ([{"query": "", "solution": ["GET /me"]}], None, "record 0, field query: String should have at least 1"),
         ([{"query": "a"}], None, "record 0, field solution: Field required"),
         ({}, None, "datasets/tmdb.json: Input should be a valid array"),
-        ([], {"tools": []}, "it is no OpenAPI document"),
+        ([], {"tools": []}, "it is not an OpenAPI document"),
     ],
 )
 def test_a_malformed_file_is_named(tmp_path: Path, records: object, document: object, sentence: str) -> None:

@@ -80,7 +80,7 @@ def test_a_ranking_with_unknown_tools_has_no_page_and_is_named(few: Path, build:
     site = build()
     assert not (site.folder / "t" / f"{result.manifest.result_id}.html").exists()
     (reason,) = [item.reason for item in site.made.rejected]
-    assert reason.startswith("its page of tools is omitted: random @ starter names the unknown tool '<b>nowhere")
+    assert reason.startswith("its page of tools is omitted: random @ starter has the tool '<b>nowhere")
     assert "<b>nowhere" not in "".join(item.text for item in site.pages())
 
 

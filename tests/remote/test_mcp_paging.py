@@ -162,7 +162,7 @@ def test_one_odd_tool_does_not_lose_the_others(
     assert [(each["place"], each["remark"]) for each in json.loads(said.out)["remarks"]] == [
         ("the MCP server s, /tools/1", "the tool has no name; its description is 'Nobody named it.'"),
         ("the MCP server s, /tools/2", "the name is a number"),
-        ("the MCP server s, /tools/3", "it is no object"),
+        ("the MCP server s, /tools/3", "it is not an object"),
     ]
 
 

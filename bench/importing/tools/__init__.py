@@ -1,1 +1,1 @@
-"""Catalogues of tools as their owners have them: MCP, function calling, OpenAPI, objects of agent frameworks."""
+"""Read catalogues of tools: MCP, function calling, OpenAPI, objects of agent frameworks."""

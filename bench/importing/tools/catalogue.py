@@ -1,4 +1,7 @@
-"""A catalogue: the tools of all sources, with ids of their own, and what was not taken over."""
+"""Read the tools of all sources as one catalogue: assign their ids, and report what is left out.
+
+`bench.registry.catalogues`, diagnosis, traces and loaders of datasets call it.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,12 @@ from bench.importing.tools.forms import Form, NoCatalogueError, is_single, tools
 from bench.importing.tools.openapi import is_openapi
 from bench.importing.tools.references import References
 from bench.importing.tools.tool import DocumentTool, Skipped, canonical, name_fault
+from bench.show.numbers import several
 
 MOST_TOOLS = 200_000
-#: Characters of all schemas together, references written out.
+#: Maximum characters of all schemas together, with references resolved.
 MOST_SCHEMAS = 512 << 20
-#: Names of files and folders that say nothing about a server; that of the folder above does.
+#: Names of files and folders that do not name a server; the folder above does.
 _GENERIC = frozenset(
     "tools tool functions index server servers openapi swagger api spec schema schemas manifest mcp catalog catalogue "
     "tools_list tools-list list_tools".split()
@@ -32,14 +36,14 @@ _GENERIC = frozenset(
 
 @dataclass(frozen=True)
 class Source:
-    """What the user named: a file or folder, and the server that its tools belong to (empty: as the file says)."""
+    """A file or folder from the user, and the server of its tools (empty: as the file says)."""
 
     path: Path
     server: str = ""
 
     @staticmethod
     def of(text: str) -> Source:
-        """A source as it is typed: `PATH` or `SERVER=PATH`.
+        """Parse a source: `PATH` or `SERVER=PATH`.
 
         Raises:
             UsageError: the server's name has control characters or is too long.
@@ -54,7 +58,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The tools of all sources, and (place, what was left out and why) for all that was not taken over."""
+    """The tools of all sources, and (place, reason) of each part that was left out."""
 
     tools: tuple[Tool, ...]
     remarks: tuple[tuple[str, str], ...]
@@ -62,7 +66,7 @@ class Catalogue:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A tool, and where it was found."""
+    """A tool with its document and source."""
 
     document: Document
     source: Source
@@ -78,7 +82,7 @@ class _Entry:
 
 
 def read_catalogue(sources: Sequence[Source], form: Form | None = None, *, drop_duplicates: bool = False) -> Catalogue:
-    """Read files and folders; arguments and errors as of `catalogue_of`.
+    """Read files and folders; arguments and errors as in `catalogue_of`.
 
     Raises:
         UsageError: a source cannot be read, or is too large.
@@ -88,7 +92,7 @@ def read_catalogue(sources: Sequence[Source], form: Form | None = None, *, drop_
 
 
 def read_sources(sources: Sequence[Source]) -> list[tuple[Document, Source]]:
-    """The documents of files and folders, each with its source; errors as of `read_documents`."""
+    """The documents of files and folders, each with its source; errors as in `read_documents`."""
     budget = ByteBudget()
     return [(document, source) for source in sources for document in read_documents(source.path, budget)]
 
@@ -96,20 +100,20 @@ def read_sources(sources: Sequence[Source]) -> list[tuple[Document, Source]]:
 def catalogue_of(
     documents: Sequence[tuple[Document, Source]], form: Form | None = None, *, drop_duplicates: bool = False
 ) -> Catalogue:
-    """The tools of parsed documents.
+    """The catalogue of parsed documents.
 
-    A tool's id is `server/name`, or its name alone if no server is known: the user named none, the documents name none,
-    and there is one list of tools only. With several lists, a list that names no server is called after its file (a
-    folder with a file for each tool is one list, called after the folder).
+    A tool's id is `server/name`, or only its name if neither the user nor the documents name a server and there is a
+    single list of tools. If there are several lists, a list without a server is named after its file (a folder with one
+    file per tool is one list, named after the folder).
 
     Args:
         documents: parsed documents, each with its source.
-        form: read all as this form; None to recognise the form of each tool.
+        form: the form of all documents; None to recognise the form of each tool.
         drop_duplicates: of different tools with the same id, keep the first; the others are among the remarks.
 
     Raises:
         UsageError: there are too many tools.
-        DataError: a source is no catalogue, there is no tool at all, or two different tools have the same id.
+        DataError: a source is not a catalogue, there is no tool at all, or two different tools have the same id.
     """
     budget = ByteBudget()
     remarks: list[tuple[Document, str, str]] = []
@@ -139,13 +143,13 @@ def catalogue_of(
         except DataError as error:
             raise DataError(f"{document.where}: {error}") from None
         except NoCatalogueError as error:
-            # A folder may hold other files; a file that somebody names is meant.
+            # A folder may contain other files; a file that the user names must be a catalogue.
             if source.path == document.file:
                 raise DataError(f"{document.where} cannot be imported: {error}.") from None
             remarks.append((document, document.label, f"{error}"))
         parts |= references.files if references is not None else set()
         empty += [document] if len(entries) + len(remarks) == before else []
-    if parts:  # what an API has in other files is no catalogue beside it
+    if parts:  # files that an API refers to are not separate catalogues
         entries = [entry for entry in entries if not _is_part(entry.document, parts)]
         remarks = [remark for remark in remarks if not _is_part(remark[0], parts)]
     if not entries:
@@ -156,8 +160,7 @@ def catalogue_of(
     told = [(place, reason) for _, place, reason in remarks]
     told += [(document.label, "it has no tools") for document in empty if not _is_part(document, parts)]
     for name, having in unread.items():
-        count = f"{len(having)} tool{'' if len(having) == 1 else 's'}"
-        told.append((having[0].label, f"the field {one_line(name, 80)!r} is not read ({count})"))
+        told.append((having[0].label, f"the field {one_line(name, 80)!r} is not read ({several(len(having), 'tool')})"))
     tools = _distinct(_assign_ids(entries, told), drop_duplicates, told)
     return Catalogue(tuple(tools), tuple(told))
 
@@ -168,14 +171,14 @@ def _is_part(document: Document, parts: set[Path]) -> bool:
 
 
 def _assign_ids(entries: Sequence[_Entry], remarks: list[tuple[str, str]]) -> list[tuple[Tool, str]]:
-    """(tool, place) of each, with its id and its place in the hierarchy."""
+    """(tool, place) of each entry, with its id and its position in the hierarchy."""
     guesses = {id(entry.document): _guess(entry.document) for entry in entries}
-    several = len(set(guesses.values())) > 1
-    #: Of each name in a server, its operations and where they are.
+    many = len(set(guesses.values())) > 1
+    #: (server, name) -> its operations with their places.
     operations: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     servers = []
     for entry in entries:
-        guess = guesses[id(entry.document)][1] if several else ""
+        guess = guesses[id(entry.document)][1] if many else ""
         servers.append(entry.source.server or entry.item.server or guess)
         if fault := name_fault(servers[-1] or "-"):
             raise DataError(f"{entry.where}: the server's name {fault}; use SERVER=PATH.")
@@ -201,12 +204,12 @@ def _assign_ids(entries: Sequence[_Entry], remarks: list[tuple[str, str]]) -> li
 
 
 def _guess(document: Document) -> tuple[str, str]:
-    """What tells lists apart, and the name for a list that names no server."""
+    """A key of the list that a document belongs to, and a name for it if it has no server."""
     path = document.file
     if not path.name:
         return "", ""
     full = Path(os.path.abspath(path))
-    # A file for each tool: its folder is the list. A line for each tool: the file is.
+    # One tool per file: the folder is the list. One tool per line: the file is.
     single = is_single(document.value) and not document.line and not is_openapi(document.value)
     named = stem = full.parent / full.stem
     # `pkg/github/__toolsnaps__` and `servers/github/tools.json` are about github.
@@ -214,12 +217,12 @@ def _guess(document: Document) -> tuple[str, str]:
         named = full.parent
     while named.parent.name and (named.name.lower() in _GENERIC or (named.name.startswith("_") and named != stem)):
         named = named.parent
-    # A file's name may have bytes that are no text, and control characters.
+    # File names may contain invalid bytes and control characters.
     return str(full.parent if single else full), one_line(named.name.encode("utf-8", "replace").decode(), 120)
 
 
 def _distinct(placed: Sequence[tuple[Tool, str]], drop_duplicates: bool, remarks: list[tuple[str, str]]) -> list[Tool]:
-    """One tool for each id; an equal copy is dropped with a remark."""
+    """One tool per id; an equal copy is dropped with a remark."""
     kept: dict[str, tuple[Tool, str]] = {}
     clashes: list[str] = []
     for tool, label in placed:

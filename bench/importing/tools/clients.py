@@ -1,4 +1,4 @@
-"""Configurations of MCP clients: the servers that a client starts or asks, by name. Nothing is started here."""
+"""Find the servers in configurations of MCP clients, without starting them. `forms` and `bench.remote` call it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from bench.importing.dialects import TABLE
 
 _PLACES = [tuple(place) for place in TABLE["clients"]["places"]]
-#: How a server is reached, as clients call it: a program, or an address of HTTP.
+#: Keys of how to reach a server: a program, or an HTTP address.
 COMMAND, URLS = "command", ("url", "serverUrl", "httpUrl")
 _COMMENTS = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|$)|//[^\n]*|/\*.*?(?:\*/|$)', re.DOTALL)
 _LAST_COMMAS = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|$)|,(?=\s*[}\]])', re.DOTALL)
 
 
 def configured_servers(value: Any) -> tuple[tuple[str, ...], dict[str, Any]] | None:
-    """The servers of a client's configuration by name, after the keys that lead to them; None if it is none."""
+    """The keys that lead to the servers of a client's configuration, and the servers by name; None if it has none."""
     for place in _PLACES:
         listed = value
         for step in place:
@@ -33,7 +33,7 @@ def configured_servers(value: Any) -> tuple[tuple[str, ...], dict[str, Any]] | N
 
 
 def without_comments(data: bytes) -> bytes:
-    """JSON as some clients have it, without comments and without commas after the last member; lines stay lines."""
+    """JSON as some clients write it, without comments and trailing commas; line numbers are unchanged."""
     blank = re.compile(rb"[^\n]")
 
     def keep_texts(match: re.Match[bytes]) -> bytes:

@@ -1,6 +1,6 @@
-"""The forms that tools come in, recognised by content: lists of MCP, OpenAI, Anthropic and Gemini.
+"""Find the tools in documents of MCP, OpenAI, Anthropic and Gemini, recognised by their content. `catalogue` calls it.
 
-OpenAPI has a module of its own.
+The module `openapi` reads OpenAPI.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ _NAMES, _DESCRIPTIONS, _SERVERS, _SERVER_OBJECTS, _OF_SERVERS, _WRAPPERS = (
 _CALLS, _OTHER_LISTS, _CARD_KEYS, _CARD_TYPES = (
     frozenset(words("tools", key)) for key in ("calls", "other_lists", "card_keys", "card_types")
 )
-#: Fields of a tool that are read, or known to say nothing of what a retriever sees.
+#: Fields of a tool that are read, or known to be irrelevant to retrievers.
 _READ = frozenset({*_NAMES, *_DESCRIPTIONS, *_SERVERS, *_SERVER_OBJECTS, *_ANY_SCHEMA})
 _READ |= {*words("tools", "other_schemas"), *words("tools", "ignored"), *HINTS}
 _DECLARATIONS = ("functionDeclarations", "function_declarations")
-#: What is said of a record that describes a server.
+#: The remark about a record that describes a server.
 _CARD = "it describes a server and lists none of its tools"
 
 
 class NoCatalogueError(Exception):
-    """A document is in no known form; the message says what it is, without a full stop."""
+    """A document has no known form; the message says what it is, without a full stop."""
 
 
 def tools_of(
     value: Any, form: Form | None = None, references: References | None = None, *, is_line: bool = False
 ) -> Iterator[DocumentTool | Skipped]:
-    """The tools of a document, in its order, and what is not taken over.
+    """The tools of a document, in its order, and the parts that are left out.
 
     Args:
         value: JSON data.
-        form: the form to read it as; None to recognise the form of each tool.
-        references: what the references of an OpenAPI document stand for; None for those inside it alone.
-        is_line: whether it is a line of JSON Lines, and so like an item of a list.
+        form: its form; None to recognise the form of each tool.
+        references: resolves the references of an OpenAPI document; None: only those within it.
+        is_line: whether it is a line of JSON Lines, which is read like an item of a list.
 
     Raises:
-        NoCatalogueError: it is no catalogue, or none of this form.
+        NoCatalogueError: it is not a catalogue, or not of this form.
     """
     if form == "openapi" or (form is None and is_openapi(value)):
         if not isinstance(value, dict) or not isinstance(value.get("paths"), dict):
-            raise NoCatalogueError("it is no OpenAPI document: it has no `paths`")
+            raise NoCatalogueError("it is not an OpenAPI document: it has no `paths`")
         yield from operations(references or References(value))
         return
     walker = _Walker(form)
@@ -72,9 +72,9 @@ def tools_of(
         )
     if entries is None:
         raise NoCatalogueError(
-            "it is no list of tools of MCP, OpenAI, Anthropic or Gemini, and no OpenAPI document"
+            "it is not a list of tools of MCP, OpenAI, Anthropic or Gemini, and not an OpenAPI document"
             if form is None
-            else f"it is no list of tools in the form {form}"
+            else f"it is not a list of tools in the form {form}"
         )
     for entry in entries:
         tool = entry if isinstance(entry, Skipped) else _tool(*entry)
@@ -86,21 +86,21 @@ def tools_of(
 
 
 def is_single(value: Any) -> bool:
-    """Whether a document is one tool, as in a folder with a file for each."""
+    """Whether a document is one tool, as in a folder with one file per tool."""
     return isinstance(value, dict) and _is_tool(value, alone=True)
 
 
-#: A value that should be a tool, its server, its place, and the form to read it as.
+#: A value that should be a tool, its server, its place and its form.
 _Raw = tuple[Any, str, Steps, Form | None]
 _Entries = list[_Raw | Skipped]
 
 
 @dataclass(frozen=True)
 class _Walker:
-    """Finds the tools somewhere in a value. Depth is that of the document, which is bounded.
+    """Finds the tools anywhere in a value. The depth of the recursion is that of the document, which is bounded.
 
     Attributes:
-        form: the form to read the tools as; None to recognise it.
+        form: the form of the tools; None to recognise it.
     """
 
     form: Form | None
@@ -109,13 +109,13 @@ class _Walker:
         return [(item, server, (*steps, number), self.form or form) for number, item in enumerate(items)]
 
     def item(self, item: Any, server: str, steps: Steps) -> _Entries | None:
-        """The tool that an entry of a list is, or those inside it."""
+        """An entry of a list as a tool, or the tools in it."""
         if isinstance(item, dict) and _is_tool(item, alone=False):
             return [(item, server, steps, self.form)]
         return self.walk(item, server, steps)
 
     def walk(self, value: Any, server: str, steps: Steps) -> _Entries | None:
-        """The tools in a value; None if it is no catalogue."""
+        """The tools in a value; None if it is not a catalogue."""
         if isinstance(value, list):
             return self._list(value, server, steps)
         if not isinstance(value, dict):
@@ -145,7 +145,7 @@ class _Walker:
             return self._raw(tools, named, place) if inner is None else inner
         if isinstance(tools, dict):
             return self._servers(tools, place) or self._by_name(tools, named, place)
-        # Of several servers by name, one may be called `data`.
+        # In an object of servers by name, one may be called `data`.
         if sum(map(_has_tools, value.values())) < 2:
             for key in (*_OF_SERVERS, *_WRAPPERS):
                 if isinstance(value.get(key), list | dict) and key in _OF_SERVERS:
@@ -157,8 +157,8 @@ class _Walker:
         return self._servers(value, steps) or self._by_name(value, server, steps)
 
     def _list(self, items: list[Any], server: str, steps: Steps) -> _Entries | None:
-        """The tools of a list; None if it has entries and none is a tool or holds any."""
-        # Beside servers with tools, what has a name and a description alone is a server, too.
+        """The tools of a list; None if it has entries, but none is or contains a tool."""
+        # Beside servers with tools, an entry with only a name and a description is also a server.
         of_servers = any(isinstance(item, dict) and isinstance(item.get("tools"), list | dict) for item in items)
         entries: _Entries = []
         known = not items
@@ -173,9 +173,9 @@ class _Walker:
         return entries if known else None
 
     def _servers(self, value: dict[str, Any], steps: Steps) -> _Entries | None:
-        """An object of servers by name, each a list of tools or an object with `tools`; None if it is none.
+        """The tools of servers by name, each a list of tools or an object with `tools`; None for another value.
 
-        Beside objects with `tools`, what else there is says something about the whole.
+        Other entries beside objects with `tools` are ignored.
         """
         lists = {name for name, each in value.items() if isinstance(each, list) and name not in _OTHER_LISTS}
         records = {
@@ -192,13 +192,13 @@ class _Walker:
         return entries or None
 
     def _by_name(self, value: dict[str, Any], server: str, steps: Steps) -> _Entries | None:
-        """An object of tools by name, each with an input schema; None if it is none."""
+        """The tools of an object of tools by name, each with an input schema; None for another value."""
         if not all(isinstance(each, dict) and isinstance(_first(each, _ANY_SCHEMA), dict) for each in value.values()):
             return None
         return [({"name": name, **each}, server, (*steps, name), self.form) for name, each in value.items()] or None
 
     def _records(self, value: Any, steps: Steps) -> _Entries:
-        """The tools of servers in a list, or in an object by name; a server without tools is told."""
+        """The tools of servers in a list, or in an object by name; servers without tools are reported."""
         entries: _Entries = []
         for key, record in value.items() if isinstance(value, dict) else enumerate(value):
             inner = self.walk(record, key if isinstance(key, str) else "", (*steps, key))
@@ -206,9 +206,9 @@ class _Walker:
         return entries
 
     def _response(self, value: dict[str, Any], steps: Steps) -> _Entries | None:
-        """The lists that an answer of OpenAI's Responses API has of MCP servers; None if it has none.
+        """The tools of MCP servers that an answer of OpenAI's Responses API lists; None if it lists none.
 
-        Such an answer also has the `tools` of the request: functions, and servers.
+        Such an answer also has the `tools` of the request: functions and servers.
         """
         listed: dict[str, list[Any]] = {}
         for key, kind in (("output", "mcp_list_tools"), ("tools", "function")):
@@ -220,7 +220,7 @@ class _Walker:
         return list(chain.from_iterable(inner))
 
     def _crawled_server(self, value: dict[str, Any], steps: Steps) -> _Entries | None:
-        """A server of Toucan: the answer of the server if there is one, else what its page on Smithery says."""
+        """The tools of a server of Toucan: from its answer if there is one, else from its page on Smithery."""
         about = value.get("metadata")
         if not isinstance(about, dict) or not isinstance(about.get("server_info_crawled"), dict):
             return None
@@ -234,7 +234,7 @@ class _Walker:
 
 
 def _has_tools(record: Any) -> bool:
-    """Whether a value is a list of tools, or an object with one."""
+    """Whether a value is a list of tools, or an object with such a list."""
     tools = record.get("tools") if isinstance(record, dict) else record
     return isinstance(tools, list) and any(isinstance(item, dict) and _is_tool(item, alone=False) for item in tools)
 
@@ -244,7 +244,7 @@ def _type(item: Any) -> Any:
 
 
 def _stated_server(record: Mapping[str, Any]) -> str:
-    """The server that a tool or a list says it is of; empty if it says none."""
+    """The server that a tool or a list names; empty if it names none."""
     objects = [record[key] for key in _SERVER_OBJECTS if isinstance(record.get(key), dict)]
     names = [
         *(record.get(key) for key in _SERVERS),
@@ -254,7 +254,7 @@ def _stated_server(record: Mapping[str, Any]) -> str:
 
 
 def _server(record: Mapping[str, Any]) -> str:
-    """The server that a record of one names; empty if it names none."""
+    """The server of a record, by any of its names; empty if it has none."""
     name = record.get("name")
     return _stated_server(record) or (name if isinstance(name, str) and not name_fault(name) else "")
 
@@ -276,7 +276,7 @@ def _is_list_of_parameters(value: Any) -> bool:
 
 
 def _is_card(value: Mapping[str, Any]) -> bool:
-    """Whether an object describes a server and no tool."""
+    """Whether an object describes a server, not a tool."""
     if _has_schema(value) or "in" in value:
         return False
     about, name = value.get("$schema"), value.get("name")
@@ -284,20 +284,20 @@ def _is_card(value: Mapping[str, Any]) -> bool:
         not value.keys().isdisjoint(_CARD_KEYS)
         or (isinstance(value.get("type"), str) and value["type"] in _CARD_TYPES)
         or (isinstance(about, str) and ("server.schema" in about or "server-card" in about))
-        # The registry names a server as `org.example/files`.
+        # The MCP registry uses names such as `org.example/files`.
         or (isinstance(name, str) and "/" in name and "version" in value)
     )
 
 
 def _is_tool(value: Mapping[str, Any], *, alone: bool) -> bool:
-    """Whether an object is a tool. One that is alone must have a schema: much else has a name and a description."""
+    """Whether an object is a tool. `alone`, it must have a schema: many objects have a name and a description."""
     if isinstance(value.get("function"), dict) and (value.get("type") == "function" or "name" in value["function"]):
         return True
     if "tools" in value or not isinstance(_first(value, _NAMES), str):
         return False
     if _has_schema(value):
         return True
-    # A parameter of OpenAPI has a name and a description, too, and says where it is.
+    # A parameter of OpenAPI has a name and a description, too, and the field `in`.
     kind = value.get("type")
     if isinstance(kind, str) and kind in _CALLS:
         return False
@@ -307,7 +307,7 @@ def _is_tool(value: Mapping[str, Any], *, alone: bool) -> bool:
 
 def _tool(raw: Any, server: str, steps: Steps, form: Form | None) -> DocumentTool | Skipped:
     if not isinstance(raw, dict):
-        return Skipped(steps, "it is no object")
+        return Skipped(steps, "it is not an object")
     if "tools" in raw:
         return Skipped(steps, "its `tools` are no list of tools")
     if _is_card(raw):
@@ -321,7 +321,7 @@ def _tool(raw: Any, server: str, steps: Steps, form: Form | None) -> DocumentToo
     schema = _first(raw, _SCHEMAS[form])
     returns = _first(raw, ("outputSchema", "output_schema"))
     if form == "gemini":
-        # `parameters` and `response` are Schema Objects, as of OpenAPI 3.0; the others are JSON Schema.
+        # `parameters` and `response` are Schema Objects of OpenAPI 3.0; the others are JSON Schema.
         if schema is raw.get("parameters"):
             schema = from_openapi(schema, lambda target: target)
         returns = next((raw[key] for key in ("responseJsonSchema", "response_json_schema") if raw.get(key)), None)
@@ -360,7 +360,7 @@ def _form(raw: Mapping[str, Any]) -> Form:
 
 
 def _from_text(text: str) -> Any:
-    """A schema that was written into a text, as some tables have it; the text if it is no JSON."""
+    """A schema as JSON in a text, as in some tables; the text if it is not JSON."""
     try:
         return check_json(loads(text), "")
     except (ValueError, RecursionError, DataError):
@@ -368,13 +368,10 @@ def _from_text(text: str) -> Any:
 
 
 def _from_list(parameters: list[Any], *, optional: bool) -> dict[str, Any]:
-    """An object schema out of a list of parameters with name, type and description.
+    """Convert a list of parameters with name, type and description to an object schema; other entries are ignored.
 
-    Smithery's say whether they are required, Docker's `arguments` whether they are optional.
-
-    Args:
-        parameters: each an object; others are passed over.
-        optional: what a parameter is that says neither, in a list in which none says that it is required.
+    Smithery's parameters say whether they are required, Docker's `arguments` whether they are optional. `optional`
+    applies to a parameter that says neither, if no parameter of the list has `required`.
     """
     named = [each for each in parameters if isinstance(each, dict) and isinstance(each.get("name"), str)]
     optional = optional or any("required" in each for each in named)

@@ -1,6 +1,6 @@
-"""Tools of Python programs: objects of LangChain, LlamaIndex, pydantic-ai and the MCP SDK, told apart by attributes.
+"""Convert tool objects of LangChain, LlamaIndex, pydantic-ai and the MCP SDK, recognised by attributes, to JSON data.
 
-None of these packages is imported. JSON data is taken as it is.
+None of these packages is imported; JSON data is unchanged. The Python API calls it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from bench.importing.tools.tool import annotations_of
 
 
 def as_json(value: Any) -> Any:
-    """A list of tools, one tool, or JSON data, as JSON data in a form that `bench.importing.tools.forms` reads.
+    """A list of tools, a tool or JSON data as JSON data in a form that `bench.importing.tools.forms` reads.
 
     Raises:
-        UsageError: an object is no tool of a known package, or does not tell its schema.
+        UsageError: an object is not a tool of a known package, or does not state its schema.
     """
-    if isinstance(value, Mapping):  # JSON data, or lists of tools by their server
+    if isinstance(value, Mapping):  # JSON data, or lists of tools by server
         return {key: as_json(each) if isinstance(each, list | tuple) else each for key, each in value.items()}
     if isinstance(value, str | int | float | bool | None):
         return value
@@ -33,11 +33,11 @@ def as_json(value: Any) -> Any:
         raise
     except Exception as error:
         raise UsageError(
-            f"the tool {_name_of(value)} does not tell its schema ({type(error).__name__}: {error})."
+            f"the tool {_name_of(value)} does not state its schema ({type(error).__name__}: {error})."
         ) from error
 
 
-#: Where an object has its schema: pydantic-ai, and LangChain, whose `tool_call_schema` leaves out what programs inject.
+#: Attributes with the schema: of pydantic-ai, and of LangChain, whose `tool_call_schema` omits injected arguments.
 _SCHEMAS = ("parameters_json_schema", "tool_call_schema", "args_schema")
 
 
@@ -52,13 +52,13 @@ def _tool(value: Any) -> dict[str, Any]:
         return dumped
     if not any(hasattr(value, key) for key in _SCHEMAS):
         raise UsageError(
-            f"{_name_of(value)} is no tool of LangChain, LlamaIndex, pydantic-ai or the MCP SDK; pass JSON data: an "
+            f"{_name_of(value)} is not a tool of LangChain, LlamaIndex, pydantic-ai or the MCP SDK; pass JSON data: an "
             "object with name, description and inputSchema."
         )
     schema = next((each for key in _SCHEMAS if (each := getattr(value, key, None)) is not None), None)
     if schema is not None and not isinstance(schema, Mapping):  # a model of pydantic 2 or 1
         schema = schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema.schema()
-    # LangChain's adapter and pydantic-ai keep the annotations of an MCP server's tool under `metadata`.
+    # LangChain's adapter and pydantic-ai store the annotations of an MCP tool in `metadata`.
     annotations = annotations_of({"metadata": metadata})
     tool = {"name": value.name, "description": value.description, "inputSchema": schema}
     return {**tool, "annotations": annotations} if annotations else tool

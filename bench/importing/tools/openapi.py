@@ -1,4 +1,4 @@
-"""OpenAPI 3.0 and 3.1 and Swagger 2: one tool per operation."""
+"""Read OpenAPI 3.0 and 3.1 and Swagger 2: one tool per operation. `forms` calls it."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from bench.importing.tools.tool import MOST_SCHEMA, DocumentTool, Skipped, Steps
 from bench.show.numbers import several
 
 _METHODS = frozenset({"get", "put", "post", "delete", "options", "head", "patch", "trace"})
-#: Characters of a response schema. That of an API whose objects all refer to each other would be the whole document.
+#: Maximum characters of a response schema: if all objects of an API refer to each other, it is the whole document.
 _MOST_RESPONSE = 256 << 10
-#: Schemas that all operations together may refer to, each time counted.
+#: Maximum references of all operations together to schemas.
 _MOST_REFERRED = 10_000_000
 
 
 def is_openapi(value: Any) -> bool:
-    """Whether a document says that it is OpenAPI or Swagger."""
+    """Whether a document declares itself OpenAPI or Swagger."""
     return isinstance(value, dict) and any(isinstance(value.get(key), str) for key in ("openapi", "swagger"))
 
 
 def operations(references: References) -> Iterator[DocumentTool | Skipped]:
-    """The operations of a document as tools, in its order, and what could not be taken over.
+    """The operations of a document as tools, in its order, and the parts that are left out.
 
-    The name of a tool is its `operationId`, else the method and the path. Its parent is its first tag, else the first
-    segment of the path. Parameters and the fields of the request body are the properties of one schema; schemas that
-    are referred to are among its `$defs`, so that schemas that contain themselves stay what they are.
+    A tool's name is its `operationId`, else the method and the path. Its parent is its first tag, else the first
+    segment of the path. Parameters and fields of the request body are the properties of one schema; the schemas that it
+    refers to are in its `$defs`, so that recursive schemas remain recursive.
 
-    A body of alternatives has the fields of all; those that every alternative requires are required, whether the body
-    is or not. A body that is no object is the property `body`. A name that is taken gets the place before it:
+    A body with alternatives has the fields of all; fields that every alternative requires are required, even if the
+    body is not. A body that is not an object is the property `body`. If a name is taken, its place becomes a prefix:
     `body_name` beside the parameter `name`.
 
     Raises:
-        UsageError: a file that is referred to is too large, or there are too many.
-        DataError: such a file is malformed, or the operations refer to too many schemas.
-        UnavailableError: such a file is YAML and PyYAML is not installed.
+        UsageError: a referenced file is too large, or there are too many.
+        DataError: a referenced file is malformed, or the operations refer to too many schemas.
+        UnavailableError: a referenced file is YAML and PyYAML is not installed.
     """
     schemas = _Schemas(references)
     paths = schemas.follow(_member(references.root, "paths"))
@@ -71,12 +71,12 @@ def operations(references: References) -> Iterator[DocumentTool | Skipped]:
 
 
 def _member(value: Any, key: str) -> Any:
-    """A member of an object, null if there is none."""
+    """A member of an object; None without one."""
     return value.get(key) if isinstance(value, dict) else None
 
 
 def _get(chain: Sequence[Any], key: str) -> Any:
-    """A member of an object that is described in several places: that of the first place which has it, or null."""
+    """A member of an object that several parts describe: that of the first part that has it; None without one."""
     return next((part[key] for part in chain if part.get(key) is not None), None)
 
 
@@ -117,33 +117,33 @@ def _operation(
 
 
 class _Schemas:
-    """The schemas of a document that others refer to, each converted once, by their names under `$defs`."""
+    """The referenced schemas of a document, each converted once, by their names under `$defs`."""
 
     def __init__(self, references: References) -> None:
         self._references = references
-        #: A reference, as it is written from the document -> `#/$defs/NAME`.
+        #: Canonical reference -> `#/$defs/NAME`.
         self._names: dict[str, str] = {}
-        #: `#/$defs/NAME` -> the schema that it stands for.
+        #: `#/$defs/NAME` -> the schema.
         self._targets: dict[str, Any] = {}
-        #: Converted schemas with the references in them and their size, by `#/$defs/NAME`.
+        #: `#/$defs/NAME` -> the converted schema, the references in it, and its size.
         self._converted: dict[str, tuple[Any, list[str], int]] = {}
-        #: References that stand for nothing, and why; those that nothing was said of yet.
+        #: Unresolvable reference -> why; and those that are not yet reported.
         self._lost: dict[str, str] = {}
         self._untold: dict[str, None] = {}
         self._referred = 0
 
     def convert(self, schema: Any) -> Any:
-        """JSON Schema out of a Schema Object; schemas that it refers to are named, as under `$defs`."""
+        """Convert a Schema Object to JSON Schema; its references become names under `$defs`."""
         return from_openapi(schema, self._name)
 
     def _name(self, reference: str) -> str | None:
-        """The new target of a reference; None if there is nothing at the old one."""
+        """The new target of a reference; None if it cannot be resolved."""
         found = self._resolve(reference)
         if found is None:
             return None
         key, schema = found
         if key not in self._names:
-            # A name that a pointer in a URL holds as it is.
+            # A name without characters that pointers or URLs must escape.
             file, _, fragment = key.partition("#")
             text = fragment.rpartition("/")[2] if "/" in fragment else Path(file or self._references.name).stem
             base = re.sub(r"[^A-Za-z0-9._-]+", ".", text) or "root"
@@ -167,7 +167,7 @@ class _Schemas:
         self._lost.setdefault(reference, reason)
 
     def chain(self, value: Any) -> list[Any] | None:
-        """An object and, if it is a reference, what that stands for, in turn; None if that leads nowhere."""
+        """An object and, if it is a reference, the objects it leads to, in turn; None if one cannot be resolved."""
         chain = [value]
         while isinstance(reference := _member(chain[-1], "$ref"), str):
             after = self._resolve(reference)
@@ -179,17 +179,17 @@ class _Schemas:
         return chain
 
     def follow(self, value: Any) -> Any:
-        """A Parameter, Request Body or Response Object, which may be a reference to one; None if that leads nowhere."""
+        """A Parameter, Request Body or Response Object, with references resolved; None if one cannot be."""
         chain = self.chain(value)
         return None if chain is None else chain[-1]
 
     def text(self, value: Any) -> str:
-        """A text, which may be in a file of its own; empty if there is none."""
+        """A text, possibly in a separate file; empty if there is none."""
         text = self.follow(value)
         return text if isinstance(text, str) else ""
 
     def defined(self, schema: Any) -> Any:
-        """What a `$ref` of a converted schema stands for, converted; other values as they are."""
+        """The converted schema that a `$ref` of a converted schema refers to; other values are unchanged."""
         for _ in range(MOST_HOPS):
             target = schema.get("$ref") if isinstance(schema, dict) else None
             if not isinstance(target, str) or target not in self._targets:
@@ -205,17 +205,15 @@ class _Schemas:
         return self._converted[target]
 
     def new_losses(self, effect: str) -> list[str]:
-        """A sentence for each reference that led nowhere since this was last asked, with what follows from it."""
+        """A sentence for each unresolvable reference since the last call, with its effect."""
         losses = list(self._untold)
         self._untold.clear()
         return [f"the reference {one_line(name, 120)} {self._lost[name]}; {effect}" for name in losses]
 
     def close(self, schema: Any, most: int) -> tuple[Any, str]:
-        """The schema with all schemas that it refers to, directly or not, under `$defs`; or what is wrong with it.
+        """A converted schema with all schemas that it refers to, directly or not, under `$defs`; or its fault.
 
-        Args:
-            schema: a converted schema, or None, which stays None.
-            most: characters of the result as JSON.
+        None remains None; `most` is the maximum number of characters as JSON.
         """
         definitions: dict[str, Any] = {}
         size = len(json.dumps(schema, ensure_ascii=False))
@@ -255,7 +253,7 @@ def _schema(operation: Sequence[Any], item: Sequence[Any], schemas: _Schemas) ->
     """Parameters and request body as one object schema."""
     properties: dict[str, Any] = {}
     required: list[str] = []
-    # An operation's parameter replaces that of the path with the same name and place.
+    # An operation's parameter overrides that of the path with the same name and place.
     given: dict[tuple[str, str], dict[str, Any]] = {}
     for holder in (item, operation):
         listed = schemas.follow(_get(holder, "parameters"))
@@ -284,7 +282,7 @@ def _schema(operation: Sequence[Any], item: Sequence[Any], schemas: _Schemas) ->
 
 
 def _free_name(name: str, where: str, properties: Mapping[str, Any]) -> str:
-    """A name that is not taken: with the place before it if it is."""
+    """A free name: the place becomes a prefix if the name is taken."""
     if name in properties:
         name = f"{where}_{name}"
     while name in properties:
@@ -293,7 +291,7 @@ def _free_name(name: str, where: str, properties: Mapping[str, Any]) -> str:
 
 
 def _schema_of(parameter: Mapping[str, Any], schemas: _Schemas) -> Any:
-    """The schema of a parameter: its own, that of its media type, or, as in Swagger 2, the keywords beside its name."""
+    """The schema of a parameter: its own, that of its media type, or Swagger 2's keywords beside the name."""
     schema = parameter.get("schema")
     schema = _content(parameter, schemas) if schema is None else schema
     return {key: value for key, value in parameter.items() if key not in _NOT_SCHEMA} if schema is None else schema
@@ -303,14 +301,14 @@ _NOT_SCHEMA = frozenset({"name", "in", "required", "description", "collectionFor
 
 
 def _described(schema: Any, description: Any) -> Any:
-    """The schema with a description that stands beside it."""
+    """The schema with the description from beside it."""
     if isinstance(schema, dict) and isinstance(description, str) and description:
         return {**schema, "description": description}
     return schema
 
 
 def _content(holder: Any, schemas: _Schemas) -> Any:
-    """The schema of a media type: that of JSON if there is one, else the first; null if there is none."""
+    """The schema of a media type: that of JSON if there is one, else the first; None without one."""
     content = schemas.follow(_member(holder, "content"))
     kinds = sorted(content, key=lambda kind: "json" not in kind.lower()) if isinstance(content, dict) else ()
     found = (_member(schemas.follow(content[kind]), "schema") for kind in kinds)
@@ -319,7 +317,7 @@ def _content(holder: Any, schemas: _Schemas) -> Any:
 
 @dataclass(frozen=True)
 class _Body:
-    """A request body: its schema, whether the request must have one, and its description, of any type."""
+    """A request body: its schema, whether it is required, and its description, of any type."""
 
     schema: Any
     needed: bool
@@ -327,7 +325,7 @@ class _Body:
 
 
 def _add_body(body: _Body, properties: dict[str, Any], required: list[str], schemas: _Schemas) -> None:
-    """The fields of the body beside the parameters; what of it is no object is the property `body`."""
+    """Add the fields of the body to the parameters; alternatives that are not objects become the property `body`."""
     whole = schemas.convert(body.schema)
     fields = fields_of(whole, schemas.defined)
     if not fields.is_object or not fields.properties:
@@ -337,7 +335,7 @@ def _add_body(body: _Body, properties: dict[str, Any], required: list[str], sche
     names = {name: _free_name(name, "body", properties) for name in fields.properties}
     for name, about in fields.properties.items():
         properties[names[name]] = about
-        # What only the server sets is required of its answers alone.
+        # Fields that only the server sets are required in responses alone.
         read_only = isinstance(about, dict) and about.get("readOnly") is True
         if name in fields.required and rest is None and not read_only:
             required.append(names[name])

@@ -1,6 +1,6 @@
-"""What the references of a document (`$ref`) stand for: in the document, and in the files beside and below it.
+"""Resolve the references (`$ref`) of a document, within it and to files in its folder. `openapi` calls it.
 
-Nothing is fetched, and no reference leads out of the folder: not by `..`, nor by a link.
+Nothing is fetched, and no reference leads out of the folder, neither by `..` nor by a link.
 """
 
 from __future__ import annotations
@@ -15,46 +15,45 @@ from bench.base.errors import DataError, UsageError
 from bench.importing.reading import MOST_FILES, SUFFIXES, ByteBudget, parse_documents
 from bench.importing.tools.schemas import resolve_reference
 
-#: Files whose text is the value, as for a description that is kept apart.
+#: Suffixes of files whose text is the value, such as separate descriptions.
 _TEXTS = frozenset({".md", ".txt"})
 
 
 class LostReferenceError(Exception):
-    """A reference stands for nothing; the message says why, without subject and full stop."""
+    """A reference cannot be resolved; the message says why, without subject and full stop."""
 
 
 class References:
     """A document and the files that it refers to, each read once.
 
-    When a file is read, its references are written as from the document, so that they mean the same wherever they go.
+    References in other files are rewritten relative to the document, so that they mean the same everywhere.
 
     Args:
         root: the document's value.
-        file: its file; an empty path for a document that is in none, whose references stay inside it.
-        folder: the folder that all files must be in; the document's own if empty.
+        file: its file; an empty path if it has none, so that references cannot lead out of it.
+        folder: the folder that must contain all files; the document's own if empty.
         budget: the bytes that may still be read.
 
     Attributes:
-        root: the document's value.
-        name: of its file.
-        files: the other files that were read, links resolved.
+        root, name: the document's value, and the name of its file.
+        files: the other files that were read, with links resolved.
     """
 
     def __init__(self, root: Any, file: Path = Path(), folder: Path = Path(), budget: ByteBudget | None = None) -> None:
         self.root, self.name = root, file.name
         self.files: set[Path] = set()
         self._budget = budget or ByteBudget()
-        # What the user named may be a link itself; its references start from where it lies.
+        # The document itself may be a link; its references are relative to the link.
         self._home = os.path.realpath(file.parent) if file.name else ""
         self._folder = os.path.realpath(folder) if file.name and folder.name else self._home
         self._values: dict[str, Any] = {"": root}
         self._resolved: dict[str, tuple[str, Any]] = {}
 
     def resolve(self, reference: str) -> tuple[str, Any]:
-        """What a reference stands for: how it is written from the document in one way, and the value.
+        """The canonical form of a reference, relative to the document, and the value that it refers to.
 
         Raises:
-            LostReferenceError: nothing that may be read.
+            LostReferenceError: it refers to nothing that may be read.
             UsageError: the file is too large, or there are too many.
             DataError: the file is malformed.
             UnavailableError: the file is YAML and PyYAML is not installed.
@@ -71,7 +70,7 @@ class References:
         return self._resolved[reference]
 
     def _from_document(self, reference: str, name: str) -> str:
-        """A reference in the file of a name, as it is written in the document."""
+        """A reference in a file, rewritten relative to the document."""
         path, sign, fragment = reference.partition("#")
         try:
             parts = urlsplit(path)

@@ -1,4 +1,7 @@
-"""Input schemas: the parameters that they describe, and JSON Schema out of OpenAPI's dialects."""
+"""Read parameters from input schemas, and convert OpenAPI's dialects to JSON Schema.
+
+The readers of tools and the loaders of datasets call it.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from urllib.parse import unquote
 
 from bench.data.tables import SCHEMA_LISTS, SCHEMA_VALUES, SCHEMAS_BY_NAME, Parameter
 
-#: Schemas that are read to find the properties of one, and how deep in each other.
+#: Maximum schemas to read for the properties of one, and their maximum nesting.
 _MOST_STEPS, _MOST_DEPTH = 1000, 60
-#: References that lead to references.
+#: Maximum length of a chain of references.
 MOST_HOPS = 20
 
 
 def parameters_of(schema: Any) -> tuple[Parameter, ...]:
-    """The fields of an object schema, as `fields_of` reads them. Types of nested objects stay in the schema."""
+    """The fields of an object schema, as `fields_of` finds them; fields of nested objects are left out."""
     fields = fields_of(schema, partial(_follow_reference, root=schema))
     return tuple(
         replace(_parameter(name, about, schema), required=name in fields.required)
@@ -28,13 +31,13 @@ def parameters_of(schema: Any) -> tuple[Parameter, ...]:
 
 @dataclass(frozen=True)
 class Fields:
-    """What a schema says of an object that follows it.
+    """The fields of the objects that a schema allows.
 
     Attributes:
-        properties: the schema of each field that the object may have, in order of first appearance.
-        required: the names that each such object has.
-        others: the alternatives that are no objects.
-        is_object: whether there are such objects at all.
+        properties: the schema of each possible field, in order of first appearance.
+        required: the names of required fields.
+        others: alternatives that are not objects.
+        is_object: whether it allows objects at all.
     """
 
     properties: Mapping[str, Any]
@@ -44,28 +47,24 @@ class Fields:
 
 
 def fields_of(schema: Any, follow: Callable[[Any], Any]) -> Fields:
-    """The fields of an object schema, with those behind references, `allOf`, `anyOf` and `oneOf`.
+    """The fields of an object schema (JSON Schema), with those behind references, `allOf`, `anyOf` and `oneOf`.
 
-    A field of an alternative is required if all alternatives require it; `null` is none. A schema that contains itself
-    is read once.
-
-    Args:
-        schema: JSON Schema.
-        follow: what a `$ref` stands for; other values as they are.
+    A field of an alternative is required if all alternatives require it; `null` is not an alternative. A schema that
+    contains itself is read once. `follow` resolves a `$ref`, and returns other values unchanged.
     """
     return _FieldsReader(follow).read(schema, 0) or Fields({}, frozenset(), is_object=False)
 
 
 class _FieldsReader:
-    """The fields of all schemas that one is made of."""
+    """Collects the fields of a schema and of the schemas in it."""
 
     def __init__(self, follow: Callable[[Any], Any]) -> None:
         self._follow = follow
-        #: By identity; None for a schema that is being read, and for `null`.
+        #: By identity; None while a schema is being read, and for `null`.
         self._read: dict[int, Fields | None] = {}
 
     def read(self, schema: Any, depth: int) -> Fields | None:
-        """The fields of a schema; None for one that says nothing here: `null`, and one that contains itself."""
+        """The fields of a schema; None for `null`, and for a schema within itself."""
         part = self._follow(schema)
         if not isinstance(part, dict):
             return Fields({}, frozenset())
@@ -114,13 +113,13 @@ def _schemas(part: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def _add(properties: dict[str, Any], more: Mapping[str, Any]) -> None:
-    """Properties that an object has as well; of one that it has already, both schemas hold."""
+    """Add properties that apply as well; for one that exists already, both schemas apply."""
     for name, about in more.items():
         properties[name] = _combined("allOf", [properties[name], about]) if name in properties else about
 
 
 def _join(alternatives: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The properties of alternatives; of one that several have, one of the schemas holds."""
+    """The properties of alternatives; for one that several have, any of the schemas applies."""
     abouts: dict[str, list[Any]] = {}
     for properties in alternatives:
         for name, about in properties.items():
@@ -129,7 +128,7 @@ def _join(alternatives: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _combined(key: str, schemas: Sequence[Any]) -> Any:
-    """One schema out of several, each named once, with the first description and default."""
+    """Combine schemas into one, without repetitions, with the first description and default."""
     distinct: list[Any] = []
     for schema in schemas:
         if schema not in distinct:
@@ -142,7 +141,7 @@ def _combined(key: str, schemas: Sequence[Any]) -> Any:
 
 
 def _follow_reference(part: Any, root: Any) -> Any:
-    """What a `$ref` into the schema itself stands for; anything else as it is."""
+    """Resolve a `$ref` into the schema itself; other values are unchanged."""
     for _ in range(MOST_HOPS):
         if not isinstance(part, dict) or not isinstance(part.get("$ref"), str):
             break
@@ -156,8 +155,8 @@ def _follow_reference(part: Any, root: Any) -> Any:
 def resolve_reference(root: Any, reference: str) -> Any:
     """The value at a reference into the same document (`#/a/b`, RFC 6901); None if there is none.
 
-    The package `referencing` is not used: of a hostile document it reads `/list/-1` and `/text/0`, and `/list/word`
-    raises `ValueError`.
+    The package `referencing` is not used: in a hostile document it accepts `/list/-1` and `/text/0`, and raises
+    `ValueError` for `/list/word`.
     """
     if reference == "#":
         return root
@@ -165,7 +164,7 @@ def resolve_reference(root: Any, reference: str) -> Any:
         return None
     node = root
     for step in reference[2:].split("/"):
-        # Percent-encoding is for URLs; `~1` and `~0` are the pointer's own.
+        # Percent-encoding belongs to URLs, `~1` and `~0` to pointers.
         key = unquote(step).replace("~1", "/").replace("~0", "~")
         if isinstance(node, dict) and key in node:
             node = node[key]
@@ -191,7 +190,7 @@ def _parameter(name: str, about: Any, root: Any) -> Parameter:
 
 
 def _type(about: Mapping[str, Any], root: Any) -> str:
-    """A type in words: `string`, or `string or null` for several; empty if the schema names none."""
+    """The type in words: `string`, or `string or null` for several; empty if the schema has none."""
     stated = about.get("type")
     if isinstance(stated, str):
         return stated
@@ -204,19 +203,16 @@ def _type(about: Mapping[str, Any], root: Any) -> str:
     return " or ".join(dict.fromkeys(names))
 
 
-#: Keywords that add fields to those of a `$ref` beside them, as OpenAPI 3.1 allows.
+#: Keywords that may add fields beside a `$ref`, as OpenAPI 3.1 allows.
 _BESIDE_REFERENCES = frozenset({"properties", "required", "allOf", "anyOf", "oneOf"})
 
 
 def from_openapi(schema: Any, reference: Callable[[str], str | None]) -> Any:
-    """JSON Schema out of a Schema Object of Swagger 2, OpenAPI 3.0 or Gemini; one of OpenAPI 3.1 is JSON Schema.
+    """Convert a Schema Object of Swagger 2, OpenAPI 3.0 or Gemini to JSON Schema; those of OpenAPI 3.1 are JSON Schema.
 
-    `nullable`, boolean `exclusiveMinimum`, upper-case types and the type `file` become what JSON Schema has for them.
-    Depth is that of the document, which is bounded.
-
-    Args:
-        schema: the Schema Object.
-        reference: the new target of a `$ref`; None for one that leads nowhere, which becomes the schema of any value.
+    `nullable`, boolean `exclusiveMinimum`, upper-case types and the type `file` are translated. The depth of the
+    recursion is that of the document, which is bounded. `reference` returns the new target of a `$ref`, or None if it
+    cannot be resolved; it then becomes the schema of any value.
     """
     if not isinstance(schema, dict):
         return schema
@@ -252,7 +248,7 @@ def _modernise(converted: dict[str, Any], schema: Mapping[str, Any]) -> None:
         converted["type"] = kind
         if schema.get("nullable") is True:
             converted["type"] = [kind, "null"]
-            # A list of values that allows null must name it.
+            # An enumeration must list null to allow it.
             if isinstance(converted.get("enum"), list) and None not in converted["enum"]:
                 converted["enum"] = [*converted["enum"], None]
     for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):

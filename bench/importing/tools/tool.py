@@ -1,4 +1,4 @@
-"""One tool out of any form: its name, description and schemas, checked."""
+"""Build a tool from the values of a document, and check them. The readers of all forms call it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from bench.data.dataset import NOT_IN_IDS
 from bench.data.tables import Tool
 from bench.importing.tools.schemas import parameters_of
 
-#: Characters of a name. The forms allow 64 or 128.
+#: Maximum characters of a name. The forms allow 64 or 128.
 MOST_NAME = 256
-#: Characters of a schema as JSON.
+#: Maximum characters of a schema as JSON.
 MOST_SCHEMA = 4 << 20
 
 Steps = tuple[object, ...]
@@ -27,9 +27,9 @@ class DocumentTool:
     """A tool in its document.
 
     Attributes:
-        tool: its id is its name yet.
-        steps: the JSON pointer of its place.
-        server: the server that the document names for it; empty if none.
+        tool: the tool; for now, its id is its name.
+        steps: its JSON pointer.
+        server: its server according to the document; empty if none.
         unread: its fields that are not read.
     """
 
@@ -41,10 +41,10 @@ class DocumentTool:
 
 @dataclass(frozen=True)
 class Skipped:
-    """Something that is not taken over.
+    """A part of a document that is not imported.
 
     Attributes:
-        steps: the JSON pointer of its place.
+        steps: its JSON pointer.
         reason: why, without a full stop.
     """
 
@@ -65,16 +65,16 @@ def read_tool(
     server: str = "",
     parent: str = "",
 ) -> DocumentTool | Skipped:
-    """A tool, or the reason why it is none.
+    """A tool, or the reason why there is none.
 
-    An input schema that is no valid JSON Schema is kept as it is: the audit counts it.
+    An invalid input schema is kept: the audit counts it.
 
     Args:
         name, description, title, schema, returns, annotations: values of the document, of any type.
         deprecated: whether the document says so.
         place: the JSON pointer of the tool.
-        server: the server that the document names; empty if none.
-        parent: a group inside the server, such as a tag; empty if none.
+        server: its server according to the document; empty if none.
+        parent: a group within the server, such as a tag; empty if none.
     """
     if not isinstance(name, str) or not name.strip():
         fault = "the tool has no name" if name is None or name == "" else f"the name is {_kind(name)}"
@@ -105,7 +105,7 @@ def read_tool(
 
 
 def canonical(tool: Tool) -> Tool:
-    """The tool with the keys of its schemas and its parameters in the order of their names: order says nothing."""
+    """The tool with its parameters and the keys of its schemas sorted by name, because their order means nothing."""
     texts = {key: getattr(tool, key) for key in ("input_schema", "returns", "annotations")}
     schemas: dict[str, Any] = {
         key: json.dumps(json.loads(text), sort_keys=True) for key, text in texts.items() if text is not None
@@ -115,7 +115,7 @@ def canonical(tool: Tool) -> Tool:
 
 
 def as_listed(tool: Tool) -> dict[str, Any]:
-    """An imported tool as an MCP server lists it; read again, it is the same."""
+    """An imported tool as an MCP server lists it; importing it again gives the same tool."""
     about = {"inputSchema": tool.input_schema, "outputSchema": tool.returns, "annotations": tool.annotations}
     schemas = {key: json.loads(text) for key, text in about.items() if text is not None}
     has_title = tool.title or "title" in schemas.get("annotations", {})
@@ -125,13 +125,10 @@ def as_listed(tool: Tool) -> dict[str, Any]:
 
 
 def annotations_of(*holders: Mapping[str, Any]) -> dict[str, Any]:
-    """The annotations of a tool: its object `annotations`, and the hints of MCP that stand elsewhere in it.
+    """The annotations of a tool from the objects that describe it: `annotations`, and MCP's hints elsewhere.
 
-    Some have the hints beside the name, some under `metadata` or `_meta`, and some write them as Python does
-    (`read_only_hint`). What comes first stays.
-
-    Args:
-        holders: the objects that describe the tool.
+    Some projects have the hints beside the name or under `metadata` or `_meta`, and some use Python names
+    (`read_only_hint`). The first value of each counts.
     """
     annotations: dict[str, Any] = {}
     for holder in holders:
@@ -146,7 +143,7 @@ def annotations_of(*holders: Mapping[str, Any]) -> dict[str, Any]:
     return annotations
 
 
-#: The hints of MCP's `ToolAnnotations`, by themselves and as Python writes them.
+#: The hints of MCP's `ToolAnnotations`, by their own names and in Python's spelling.
 HINTS = {
     written: hint
     for hint in ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
@@ -155,7 +152,7 @@ HINTS = {
 
 
 def name_fault(name: str) -> str:
-    """What is wrong with the name of a tool or a server, as the end of a sentence; empty if nothing is."""
+    """Why the name of a tool or a server is invalid, as the end of a sentence; empty if it is valid."""
     if len(name) > MOST_NAME:
         return f"{one_line(name, 40)!r} is longer than {MOST_NAME} characters"
     if any(unicodedata.category(sign) in NOT_IN_IDS for sign in name):

@@ -81,7 +81,6 @@ def check_exact(
         sample: number of requests, chosen by a hash of seed and id.
         seed: another seed chooses other requests and removes other tools.
         model: the language model; at most two questions per request.
-        progress: receives the progress of steps.
 
     Raises:
         DataError: no request has gold and a text.

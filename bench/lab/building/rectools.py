@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from bench.base.errors import DataError, UsageError
 from bench.base.progress import QUIET, Progress
@@ -20,16 +20,15 @@ from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.derive import SplitOptions, order_hash, with_splits
 from bench.data.tables import Query, Tables, Tool
+from bench.lab.replies import R, Unusable, read_replies
 from bench.methods.ptr.coverage import Assessment
 from bench.methods.ptr.dialogue import listed, request
-from bench.methods.ptr.replies import DialogueReply, Sentence, read_reply
+from bench.methods.ptr.replies import DialogueReply, Sentence
 from bench.search.names import contains_words
 from bench.search.words import words
 
 if TYPE_CHECKING:
     from bench.models.llm.client import LanguageModel, Request
-
-R = TypeVar("R", bound=DialogueReply)
 
 #: Temperature: requests for one bundle should differ.
 _TEMPERATURE = 1.0
@@ -109,12 +108,9 @@ def build_dataset(
     """Build a dataset with its own split; errors are reported before anything is paid for.
 
     Args:
-        tools: the library.
+        tools, settings, model, progress: as for `Builder`.
         card: title, licence and template of the dataset; its known issues are written here.
-        settings: the size of the build.
         options: how to split requests into train and test.
-        model: the language model.
-        progress: receives the progress of steps.
 
     Raises:
         UsageError: the library is too small for these bundles.
@@ -183,13 +179,7 @@ def ask_verdict(text: str, tools: Sequence[Tool]) -> str:
 
 
 class Builder:
-    """Runs the steps of one build.
-
-    Args:
-        tools: the library.
-        settings: the size of the build.
-        model: the language model.
-        progress: receives the progress of steps.
+    """Runs the steps of one build with the tools of a library.
 
     Attributes:
         dropped: number of requests dropped for each reason of `DROPPED` so far.
@@ -251,12 +241,13 @@ class Builder:
         requests = [
             request(ask_request(self._bundle(draft)), temperature=_TEMPERATURE, sample=draft.sample) for draft in drafts
         ]
-        replies = self._replies("write requests", WrittenForBundle, requests)
-        return [
-            Draft(draft.query_id, draft.bundle, draft.sample, reply.request)
-            for draft, reply in zip(drafts, replies, strict=True)
-            if reply is not None
-        ]
+        written = []
+        for draft, reply in zip(drafts, self._ask("write requests", WrittenForBundle, requests), strict=True):
+            if isinstance(reply, str):
+                self.dropped[reply] += 1
+            else:
+                written.append(replace(draft, text=reply.request))
+        return written
 
     def _judge_drafts(
         self,
@@ -268,28 +259,17 @@ class Builder:
     ) -> list[Draft]:
         """The drafts whose tool set gets the wanted assessment; the others are counted under the reason."""
         requests = [request(ask_verdict(draft.text, tools(draft))) for draft in drafts]
-        verdicts = self._replies(title, Assessed, requests)
         kept = []
-        for draft, verdict in zip(drafts, verdicts, strict=True):
-            if verdict is not None and verdict.assessment == wanted:
+        for draft, verdict in zip(drafts, self._ask(title, Assessed, requests), strict=True):
+            if not isinstance(verdict, str) and verdict.assessment == wanted:
                 kept.append(draft)
-            elif verdict is not None:
-                self.dropped[reason] += 1
+            else:
+                self.dropped[verdict if isinstance(verdict, str) else reason] += 1
         return kept
 
-    def _replies(self, title: str, form: type[R], requests: Sequence[Request]) -> list[R | None]:
-        """The replies that can be parsed; the others are counted."""
-        from bench.models.llm.client import Failure
-
+    def _ask(self, title: str, form: type[R], requests: Sequence[Request]) -> list[R | Unusable]:
         with self._progress.stage(title):
-            answers = self._model.complete(requests) if requests else []
-        replies: list[R | None] = []
-        for answer in answers:
-            reply = None if isinstance(answer, Failure) else read_reply(form, answer.text)
-            if reply is None:
-                self.dropped["failed" if isinstance(answer, Failure) else "unparsed"] += 1
-            replies.append(reply)
-        return replies
+            return read_replies(form, self._model.complete(requests) if requests else [])
 
     def _bundle(self, draft: Draft) -> list[Tool]:
         return [self._tools[tool] for tool in draft.bundle]
@@ -315,14 +295,7 @@ def describe_dropped(dropped: Mapping[str, int]) -> str:
 
 
 def known_issues(built: Built, tools: Sequence[Tool], model: str, settings: BuildSettings) -> list[str]:
-    """The known issues of a built dataset, for its card.
-
-    Args:
-        built: the requests.
-        tools: the library.
-        model: the language model and its endpoint.
-        settings: the size of the build.
-    """
+    """The known issues of a dataset built from a library by a model (with its endpoint), for the dataset's card."""
     names = {tool.tool_id: words(tool.name) for tool in tools}
     naming = sum(any(contains_words(words(query.text), names[tool]) for tool in query.gold) for query in built.queries)
     sizes = Counter(len(query.gold) for query in built.queries)

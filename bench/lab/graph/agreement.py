@@ -26,26 +26,16 @@ class Agreement:
 
     Attributes:
         found, annotated, right: numbers of edges.
+        precision, recall: shares of the found and of the annotated edges that are right; 0 without any.
+        f1: their harmonic mean.
     """
 
     found: int
     annotated: int
     right: int
-
-    @property
-    def precision(self) -> float:
-        """Share of the found edges that are annotated; 0 if none is found."""
-        return self.right / self.found if self.found else 0.0
-
-    @property
-    def recall(self) -> float:
-        """Share of the annotated edges that are found."""
-        return self.right / self.annotated if self.annotated else 0.0
-
-    @property
-    def f1(self) -> float:
-        """Their harmonic mean."""
-        return 2 * self.right / (self.found + self.annotated) if self.found + self.annotated else 0.0
+    precision: float
+    recall: float
+    f1: float
 
 
 def edge_set(edges: Edges) -> set[tuple[int, int]]:
@@ -56,7 +46,9 @@ def edge_set(edges: Edges) -> set[tuple[int, int]]:
 def agreement(derived: Edges, annotated: Edges) -> Agreement:
     """Compare found edges with annotated ones."""
     ours, theirs = edge_set(derived), edge_set(annotated)
-    return Agreement(len(ours), len(theirs), len(ours & theirs))
+    sizes, right = (len(ours), len(theirs)), len(ours & theirs)
+    shares = [part / max(1, whole) for part, whole in ((right, sizes[0]), (right, sizes[1]), (2 * right, sum(sizes)))]
+    return Agreement(*sizes, right, *shares)
 
 
 def wilson(right: int, of: int) -> tuple[float, float]:

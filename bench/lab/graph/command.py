@@ -105,8 +105,7 @@ def _report(dataset: Dataset, source: GraphSource, edges: Edges, annotated: Edge
         if annotated is not None:
             report["three_way"] = three_way(source.classifier.probabilities, dataset.tools, annotated)
     if annotated is not None:
-        agreed = agreement(edges, annotated)
-        report["agreement"] = {**vars(agreed), "precision": agreed.precision, "recall": agreed.recall, "f1": agreed.f1}
+        report["agreement"] = vars(agreement(edges, annotated))
     return report
 
 
@@ -128,7 +127,7 @@ def _print(dataset: Dataset, graph: str, report: dict[str, Any], annotated: bool
         out.print(Text(f"note: the discriminator learnt from {count}", style="yellow"))
     if not annotated:
         return
-    agreed = Agreement(*(report["agreement"][key] for key in ("found", "annotated", "right")))
+    agreed = Agreement(**report["agreement"])
     table = Table(["against annotated edges", "precision", "recall", "F1"], right=(1, 2, 3))
     low, high = wilson(agreed.right, agreed.found)
     bottom, top = wilson(agreed.right, agreed.annotated)

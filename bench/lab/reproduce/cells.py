@@ -28,8 +28,6 @@ class PrintedCell:
         row: the row's name, with its setting.
         dataset, split: as the paper calls them; split is empty if the paper names none.
         metric: our canonical string if we have the metric, else the paper's name for it.
-        printed: as in the paper.
-        unit: the unit of the printed number.
     """
 
     table: str

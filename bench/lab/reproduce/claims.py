@@ -28,11 +28,8 @@ class Precondition(Record):
     """What makes a test relevant to the claim: two systems of which the first is better, or a large enough number.
 
     Attributes:
-        name: its name in the file.
-        needs: in words.
         better, worse, metric: the two systems.
         on, split: the data; a number from the test's own results needs none.
-        fact, at_least: the number.
     """
 
     name: str
@@ -82,13 +79,10 @@ class Claim(Record):
 
     Attributes:
         id: its name here; `ours-...` for our own questions, which do not count for the paper.
-        paper: the paper's short name.
         claim: what it says, in our words.
-        where: the section or table.
         tests: the tests that decide it; all that can run must come out as claimed.
         printed: what the paper's own cells should show.
         needs: what is missing if it cannot be tested as comparisons of our specs.
-        note: a further remark for readers.
     """
 
     id: str

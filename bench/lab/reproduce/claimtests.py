@@ -20,13 +20,7 @@ from bench.stats.multiple import holm
 
 
 def run_claim(claim: Claim, runs: MethodRuns, advance: Callable[[], None]) -> ClaimReport:
-    """Run a claim's tests, correct their comparisons as one family, and judge it.
-
-    Args:
-        claim: the claim.
-        runs: runs the methods that the tests need.
-        advance: called after each test.
-    """
+    """Run a claim's tests, each followed by `advance`; correct their comparisons as one family, and judge it."""
     tests = []
     for test in with_models(claim, runs.models).tests:
         tests.append(_run(test, runs))

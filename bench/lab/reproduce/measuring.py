@@ -27,14 +27,7 @@ _ROUNDING = 1e-6
 def estimates(
     method: str, question: RecipeQuestion, names: Sequence[str], runs: MethodRuns, minus: str | None = None
 ) -> tuple[MethodValues, list[Estimate]]:
-    """Means and intervals of metrics and facts, in the given order.
-
-    Args:
-        method: the spec; `minus`, if any, is subtracted query by query.
-        question: the data.
-        names: metrics and facts.
-        runs: runs the methods.
-        minus: another spec.
+    """Means and intervals of metrics and facts, in the given order; the method `minus` is subtracted query by query.
 
     Raises:
         BenchError: something is missing, or a run failed.

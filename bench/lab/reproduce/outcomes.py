@@ -23,12 +23,11 @@ DIRECTION_COUNTS: tuple[Outcome, ...] = ("as published", "opposite")
 ClaimVerdict = Literal["holds", "does not hold", "undecided", "not tested", "not run", Same]
 CLAIM_VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
 
+#: Differences in the data: agreement in spite of them is weaker evidence.
+DataDifference = Literal["other query view", "other queries", "other library size", "other gold", "other split"]
+OF_DATA: frozenset[DataDifference] = frozenset(get_args(DataDifference))
 Difference = Literal[
-    "other query view",
-    "other queries",
-    "other library size",
-    "other gold",
-    "other split",
+    DataDifference,
     "naive tokeniser",
     "non-standard NDCG",
     "cut-off not stated",
@@ -58,14 +57,3 @@ DIFFERENCES: dict[Difference, str] = {
     "rules for a language model": "rules stand in for the language model",
 }
 assert tuple(DIFFERENCES) == get_args(Difference)
-
-#: Differences in the data: agreement in spite of them is weaker evidence.
-OF_DATA: frozenset[Difference] = frozenset(
-    {
-        "other query view",
-        "other queries",
-        "other library size",
-        "other gold",
-        "other split",
-    }
-)

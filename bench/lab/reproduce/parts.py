@@ -61,11 +61,8 @@ class Part:
     """A part of a report; any of its fields may be empty.
 
     Attributes:
-        title: the subject.
-        table: rows of texts.
         notes: sentences below the table.
         commands: commands that provide what the notes name as missing.
-        level: heading level in a document.
     """
 
     title: str = ""

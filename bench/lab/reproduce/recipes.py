@@ -81,7 +81,6 @@ class Recipe(RecipeQuestion):
     """How to measure some rows of a table.
 
     Attributes:
-        table: the table.
         rows, places: which cells; `{name}` in the other fields takes its value from here. Places are datasets with
             their splits (`ToolBench I1-Inst`); empty means all.
         method: a method's spec; `$NAME` in it is the folder of an artefact.
@@ -98,7 +97,6 @@ class Recipe(RecipeQuestion):
             says why, and `commands` what comes closest.
         role: the role of a language model: the recipe is for a model other than the paper's, which the user names
             and `{given}` stands for.
-        note: a further remark for readers.
         words: values of `{name}` for names without a value in row or place; from the file.
     """
 
@@ -169,24 +167,20 @@ class Recipe(RecipeQuestion):
         return cell_at(table if colon else self.table, row if colon else table, cell.place, cell.metric)
 
     def fill(self, cell: PrintedCell, given: Mapping[str, str] | None = None) -> Recipe:
-        """The recipe for one row and place, with its texts filled in.
-
-        Args:
-            cell: the cell.
-            given: role -> the model named by the user.
+        """The recipe for the row and place of a cell, with its texts filled in; `given`: role -> the user's model.
 
         Raises:
             DataError: a word is missing.
         """
         values = _substitute({**self.words, **self.rows[cell.row], **self.places.get(cell.place, {})})
-        role = self.role.format_map(_Texts.of(values))
+        role = _fill(self.role, values)
         if role:
             model = paper_models()[role]
             values |= {"given": format_value((given or {}).get(role, model.name)), "paper": model.paper}
         values = _substitute(values)
 
         def fill(text: str) -> str:
-            filled = text.format_map(_Texts.of(values))
+            filled = _fill(text, values)
             if missing := _PLACEHOLDER.search(filled):
                 raise DataError(f"the recipe of {cell} has no word for {missing[1]!r}, in {text!r}.")
             return filled
@@ -244,22 +238,16 @@ def read_recipes(path: Path) -> list[Recipe]:
     return made
 
 
-class _Texts(dict[str, str]):
-    """Values that are a single text, for substitution; an unknown name is unchanged."""
-
-    @classmethod
-    def of(cls, values: Substitutions) -> _Texts:
-        return cls({name: value for name, value in values.items() if isinstance(value, str)})
-
-    def __missing__(self, key: str) -> str:
-        return f"{{{key}}}"
+def _fill(text: str, values: Substitutions) -> str:
+    """A text with the value of each `{name}`; unknown names, and those of lists, are unchanged."""
+    words = {name: value for name, value in values.items() if isinstance(value, str)}
+    return _PLACEHOLDER.sub(lambda match: words.get(match[1], match[0]), text)
 
 
 def _substitute(values: Substitutions) -> Substitutions:
     """The values, substituted in each other: a row's text may refer to a word of the place or the file."""
-    texts = _Texts.of(values)
     return {
-        name: value.format_map(texts) if isinstance(value, str) else [text.format_map(texts) for text in value]
+        name: _fill(value, values) if isinstance(value, str) else [_fill(text, values) for text in value]
         for name, value in values.items()
     }
 
@@ -297,9 +285,7 @@ def read_roles(texts: Sequence[str]) -> dict[str, str]:
 def recipes_of(cell: PrintedCell, given: Mapping[str, str] | None = None) -> list[Recipe]:
     """The recipes of a cell, filled in, in the order in which to try them.
 
-    Args:
-        cell: the cell.
-        given: role -> a model other than the paper's. Recipes for the paper's model are left out then.
+    `given` are the models, by role, that stand in for the paper's; recipes for the latter are then left out.
     """
     given = given or {}
     filled = [recipe.fill(cell, given) for recipe in recipes() if recipe.covers(cell)]

@@ -30,7 +30,6 @@ class Measurement(Record):
         minus: the subtracted method, in a table of differences.
         pool: what the mean is over: datasets, queries, or a slice, whose values count equally.
         queries: number of judged queries; `failed` of them were not answered and score 0.
-        warnings: warnings of the stored results.
     """
 
     method: str
@@ -173,12 +172,9 @@ class PreconditionReport(Record):
     """What a test needs to be relevant to its claim, and the measurement of that.
 
     Attributes:
-        name: as in the file of claims.
-        needs: in words.
         holds: None if it could not be measured.
         fact, value, at_least: for a number with a threshold.
         metric, split, better, worse, comparison: for a comparison: the means of the two systems, and their difference.
-        reason: why it could not be measured.
     """
 
     name: str

@@ -71,11 +71,7 @@ class RecipePlans:
 
 
 def look_ahead(tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns) -> list[RecipePlans]:
-    """What `reproduce` will run, in order; nothing is run.
-
-    Args:
-        tables, claims, runs: as in `reproduce`.
-    """
+    """What `reproduce` will run with these arguments, in order; nothing is run."""
     asked: list[RecipePlans] = []
 
     def ask(question: RecipeQuestion, *methods: str) -> bool:
@@ -117,10 +113,9 @@ def reproduce(
         tables: names of tables.
         claims: claims to test.
         runs: runs methods and knows stored results.
-        command: the user's command.
+        command, estimate: for the report.
         progress: receives a bar for each table, with one step per row and dataset, and one for the claims' tests.
         show: called with each table once it is judged, with all cells and blocks so far.
-        estimate: the estimate, for the report.
     """
     started = time.perf_counter()
     book = _Book(runs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -106,9 +107,7 @@ class MethodRuns:
     Attributes:
         results: the folder of results; existing results are not run again.
         load, build: as for the runner.
-        metrics: names of the recipes' metrics.
         models: role -> the language model named by the user in place of the paper's.
-        progress: receives the progress of runs.
         checked: findings about the plans from `possible`.
     """
 
@@ -123,12 +122,16 @@ class MethodRuns:
     _datasets: dict[Spec, Dataset | BenchError] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        metrics: list[Metric] = []
+        for name in self.metrics:
+            with suppress(UsageError):  # an unknown metric is reported when it is requested
+                metrics.append(parse_metric(name))
         self._runner = Runner(
             self.results,
             load=self.dataset,
             build=self.build,
             progress=_WithoutNotes(self.progress),
-            metrics=[metric for metric in map(_known_metric, self.metrics) if metric is not None],
+            metrics=metrics,
         )
 
     def ask(self, method: str, question: RecipeQuestion, metrics: Sequence[str]) -> MethodValues:
@@ -180,12 +183,7 @@ class MethodRuns:
         return planned
 
     def run_ahead(self, planned: Sequence[Plan], executor: Executor) -> None:
-        """Run plans by an executor, so that `ask` finds their results; a failed one fails again when requested.
-
-        Args:
-            planned: plans from `possible`.
-            executor: runs them.
-        """
+        """Run plans from `possible`, so that `ask` finds their results; a failed one fails again when requested."""
         for _ in side_by_side(self._runner, planned, executor):
             pass
 
@@ -261,14 +259,6 @@ def plans(method: str, question: RecipeQuestion) -> list[Plan]:
         Plan(parse(dataset), spec, template=question.template, split=question.split)
         for dataset in map(resolve_references, question.on)
     ]
-
-
-def _known_metric(text: str) -> Metric | None:
-    """The metric of a string; None for an unknown one, which is reported when it is requested."""
-    try:
-        return parse_metric(text)
-    except UsageError:
-        return None
 
 
 class _WithoutNotes:

@@ -34,9 +34,7 @@ def judge_value(published: float, low: float | None, high: float | None, margin:
     papers do not give its error.
 
     Args:
-        published: the printed number.
         low, high: our 90% interval; None if nothing is known about the spread.
-        margin: above 0.
         decided: whether there are enough units of independence for a conclusion.
     """
     if low is None or high is None:
@@ -50,12 +48,7 @@ def judge_fact(published: float, stated: float, margin: float) -> CellVerdict:
 
 
 def judge_count(published: float, least: float, most: float) -> CellVerdict:
-    """A count is reproduced if it equals a possible value of ours.
-
-    Args:
-        published: the printed count.
-        least, most: ours; two numbers if only a range is known (`bench.lab.reproduce.runs.count_range`).
-    """
+    """A count is reproduced if it equals ours, of which `count_range` may know only a range: `least` to `most`."""
     return "reproduced" if least - 0.5 < published < most + 0.5 else "not reproduced"
 
 

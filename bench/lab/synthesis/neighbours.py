@@ -19,9 +19,7 @@ MOST_NEAREST = 9
 class Neighbours:
     """Finds the tools that share most words with a text, or with another tool.
 
-    Args:
-        library: the tools.
-        method: scores tools by words; a fresh instance that does not learn from past queries.
+    The method scores tools by words; it is a fresh instance that does not learn from past queries.
 
     Raises:
         MethodError: the method fails.

@@ -61,13 +61,9 @@ class Picked(DialogueReply):
 
 
 def writing_request(kind: Kind, gold: Sequence[Tool], rivals: Sequence[Tool], sample: int) -> Request:
-    """The prompt for a query.
+    """The prompt for a query that the gold tools answer, in the order of their use, and the rivals do not.
 
-    Args:
-        kind: kind of the query.
-        gold: the tools that should answer it, in the order of their use.
-        rivals: tools that should not answer it.
-        sample: number of the draw for the same prompt.
+    `sample` is the number of the draw for the same prompt.
     """
     if kind == "single":
         task = f"Tool:\n{_list(gold)}\n\nWrite a request that this tool answers on its own."
@@ -92,12 +88,7 @@ def writing_request(kind: Kind, gold: Sequence[Tool], rivals: Sequence[Tool], sa
 
 
 def picking_request(text: str, choices: Sequence[Tool | None]) -> Request:
-    """The prompt to pick from a list what a query calls for.
-
-    Args:
-        text: the query.
-        choices: tools, and None for "none of these tools", in the order of the list.
-    """
+    """The prompt to pick from a list what a query calls for; None among the choices is "none of these tools"."""
     lines = [f"{number}. {_NONE if tool is None else _line(tool)}" for number, tool in enumerate(choices, start=1)]
     task = (
         f"Request:\n{one_line(text)}\n\nChoices:\n" + "\n".join(lines) + "\n\nWhich of the choices does the request "

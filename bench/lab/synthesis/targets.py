@@ -35,7 +35,6 @@ class Target:
 
     Attributes:
         query_id: `pair-0007`: the kind, and its number within the kind from 1.
-        kind: of the query.
         gold: the tools that answer it, in the order of their use; empty for `no-tool`.
         rivals: tools shown to the writer that do not answer it: the other tool of a pair, or the tools around which
             a request without a tool is written.

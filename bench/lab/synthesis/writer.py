@@ -11,25 +11,22 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from bench.base.progress import QUIET, Progress
 from bench.data.derive import order_hash
 from bench.data.origins import written_by
 from bench.data.tables import Query
 from bench.interface import Library
+from bench.lab.replies import read_replies
 from bench.lab.synthesis.neighbours import Neighbours
 from bench.lab.synthesis.prompts import Picked, WrittenRequest, picking_request, writing_request
 from bench.lab.synthesis.targets import KINDS, Kind, Target
-from bench.methods.ptr.replies import DialogueReply, read_reply
-from bench.models.llm.messages import Failure, Request
 from bench.search.names import contains_words, name_parts
 from bench.search.words import words
 
 if TYPE_CHECKING:
     from bench.models.llm.client import LanguageModel
-
-R = TypeVar("R", bound=DialogueReply)
 
 #: Number of queries to write before checking them.
 BATCH = 64
@@ -75,11 +72,8 @@ class QueryWriter:
     """Writes the queries of one library.
 
     Args:
-        library: the tools.
-        neighbours: finds similar tools.
         model: writes, and picks in separate calls that do not reveal the target.
         seed: another seed shuffles the lists differently.
-        progress: receives the progress of steps.
 
     Attributes:
         queries: queries kept so far, in the order of the targets.
@@ -125,14 +119,15 @@ class QueryWriter:
             )
             for target in targets
         ]
-        replies = self._replies([target.kind for target in targets], WrittenRequest, requests)
-        for target in targets:
-            self.tallies[target.kind].asked += 1
-        drafts = [
-            _Draft(target, reply.request) for target, reply in zip(targets, replies, strict=True) if reply is not None
-        ]
-        for draft in drafts:
-            self.tallies[draft.target.kind].written += 1
+        drafts = []
+        for target, reply in zip(targets, read_replies(WrittenRequest, self._model.complete(requests)), strict=True):
+            tally = self.tallies[target.kind]
+            tally.asked += 1
+            if isinstance(reply, str):
+                tally.dropped[reply] += 1
+            else:
+                tally.written += 1
+                drafts.append(_Draft(target, reply.request))
         return drafts
 
     def _fresh(self, drafts: Iterable[_Draft]) -> list[_Draft]:
@@ -158,12 +153,12 @@ class QueryWriter:
             picking_request(draft.text, [None if tool is None else tools[tool] for tool in choices])
             for draft, choices in zip(drafts, lists, strict=True)
         ]
-        replies = self._replies([draft.target.kind for draft in drafts], Picked, requests)
+        replies = read_replies(Picked, self._model.complete(requests) if requests else [])
         kept = []
         for draft, choices, reply in zip(drafts, lists, replies, strict=True):
-            if reply is None:
-                continue
-            if max(reply.numbers) > len(choices):
+            if isinstance(reply, str):
+                self._drop(draft, reply)
+            elif max(reply.numbers) > len(choices):
                 self._drop(draft, "unparsed")
             elif {choices[number - 1] for number in reply.numbers} == set(draft.target.gold or (None,)):
                 self.tallies[draft.target.kind].kept += 1
@@ -191,16 +186,6 @@ class QueryWriter:
     def _place(self, text: str, tool: int | None) -> bytes:
         name = "" if tool is None else self._library.tools[tool].tool_id
         return order_hash(f"{self._seed}:{text}:{name}")
-
-    def _replies(self, kinds: Sequence[Kind], form: type[R], requests: Sequence[Request]) -> list[R | None]:
-        """The replies in the right form; the others are counted."""
-        replies: list[R | None] = []
-        for kind, answer in zip(kinds, self._model.complete(requests) if requests else [], strict=True):
-            reply = None if isinstance(answer, Failure) else read_reply(form, answer.text)
-            if reply is None:
-                self.tallies[kind].dropped["failed" if isinstance(answer, Failure) else "unparsed"] += 1
-            replies.append(reply)
-        return replies
 
     def _drop(self, draft: _Draft, reason: str) -> None:
         self.tallies[draft.target.kind].dropped[reason] += 1

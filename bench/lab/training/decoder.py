@@ -25,7 +25,6 @@ def small_decoder(
         hidden, layers, heads: the network's size; `hidden` is a multiple of twice the heads.
         vocabulary: maximum tokens.
         context: maximum tokens of a prompt and its answer.
-        seed: seed of the weights.
     """
     import torch
 

@@ -43,7 +43,6 @@ class Searcher:
         spec: a method that needs neither past queries nor a language model.
         dataset, template: the library and its tool text.
         include_utterance: whether the utterance is the last query.
-        progress: receives the progress of encoding.
 
     Raises:
         UsageError: the method would see the gold of its queries.
@@ -107,15 +106,11 @@ class Searcher:
 def keep_drafts(
     rewards: NDArray[np.float64], texts: Sequence[Sequence[str]], n_draft: int, r_min: float, p_top: float
 ) -> list[tuple[int, int]]:
-    """Select drafts for training: positions (utterance, draft), in this order.
+    """Select drafts for training by (utterances, drafts) rewards: positions (utterance, draft), in this order.
 
     First the `n_draft` best of each utterance, the earlier ones among equals; a repeated text counts once, a blank one
     never. Of these, those with a reward of at least `r_min`, and of all of them the best `p_top` percent; equal rewards
     at the edge are all kept.
-
-    Args:
-        rewards: (utterances, drafts).
-        texts: of the same shape.
     """
     best: list[tuple[int, int]] = []
     for row, drafts in enumerate(texts):
@@ -146,9 +141,7 @@ def drafts_in(
     Args:
         path: lines of JSON, the first with the identity.
         identity: what the drafts depend on; a file with another identity is overwritten.
-        rows: rows that need drafts.
-        make: returns the drafts of some rows.
-        block: number of rows to make at once.
+        make: returns the drafts of at most `block` rows.
     """
     by_row = dict(_read_drafts(path, identity))
     # Rewritten, so that a truncated line does not precede others.

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from pydantic import ConfigDict, Field
 
@@ -20,10 +18,11 @@ from bench.base.paths import expand_path, read_regular
 from bench.base.progress import QUIET, Progress
 from bench.base.reading import Reader
 from bench.data.tables import Parameter, Tool
+from bench.lab.replies import read_replies
 from bench.lab.training.pairs import ToolPair
-from bench.methods.ptr.replies import DialogueReply, read_reply
+from bench.methods.ptr.replies import DialogueReply
 from bench.methods.tgr.documents import document
-from bench.models.llm.client import Failure, LanguageModel, Message, Reply, Request
+from bench.models.llm.client import LanguageModel, Message, Request
 
 #: Shorter functions do too little to be tools, longer ones do not fit a prompt.
 _LINES = range(3, 120)
@@ -85,16 +84,10 @@ class _Verdict(_ModelReply):
     depends: bool
 
 
-D = TypeVar("D", bound=_ModelReply)
-
-
 def generated_pairs(functions: str, model: str, progress: Progress = QUIET) -> list[ToolPair]:
     """Pairs whose first tool depends on the second, one for each function that passed all three steps.
 
-    Args:
-        functions: see `read_functions`.
-        model: name of the language model.
-        progress: receives a note with the number that passed each step.
+    `functions` is a path, as in `read_functions`; the progress receives a note with the number that passed each step.
 
     Raises:
         UsageError: no functions or no model are named.
@@ -106,17 +99,17 @@ def generated_pairs(functions: str, model: str, progress: Progress = QUIET) -> l
     codes = read_functions(expand_path(functions))
     client = LanguageModel(model, progress=progress)
     client.preflight()
-    given = _parse_replies(client.complete([_request(_EXTRACT, code) for code in codes]), _ToolDocument)
-    extracted = {i: tool for i, tool in enumerate(given) if tool is not None}
+    given = read_replies(_ToolDocument, client.complete([_request(_EXTRACT, code) for code in codes]))
+    extracted = {i: tool for i, tool in enumerate(given) if not isinstance(tool, str)}
     shown = [extracted[i].model_dump_json() for i in extracted]
-    made = _parse_replies(client.complete([_request(_GENERATE, text) for text in shown]), _ToolDocument)
-    pairs = {i: (tool, extracted[i]) for i, tool in zip(extracted, made, strict=True) if tool is not None}
+    made = read_replies(_ToolDocument, client.complete([_request(_GENERATE, text) for text in shown]))
+    pairs = {i: (tool, extracted[i]) for i, tool in zip(extracted, made, strict=True) if not isinstance(tool, str)}
     requests = [
         _request(_VERIFY, f"Tool X: {x.model_dump_json()}\nTool Y: {y.model_dump_json()}\nDoes X depend on Y?")
         for x, y in pairs.values()
     ]
-    verdicts = _parse_replies(client.complete(requests), _Verdict)
-    kept = [i for i, verdict in zip(pairs, verdicts, strict=True) if verdict is not None and verdict.depends]
+    verdicts = read_replies(_Verdict, client.complete(requests))
+    kept = [i for i, verdict in zip(pairs, verdicts, strict=True) if not isinstance(verdict, str) and verdict.depends]
     progress.note(
         f"{len(codes)} functions: {len(extracted)} documents extracted, {len(pairs)} dependent tools generated, "
         f"{len(kept)} pairs verified"
@@ -129,17 +122,9 @@ def _request(instruction: str, text: str) -> Request:
     return Request((Message("system", instruction), Message("user", text)))
 
 
-def _parse_replies(replies: Sequence[Reply | Failure], kind: type[D]) -> list[D | None]:
-    """The parsed replies; None for failed or malformed ones."""
-    return [None if isinstance(reply, Failure) else read_reply(kind, reply.text) for reply in replies]
-
-
 def read_functions(path: Path) -> list[str]:
-    """The code of functions from Python files, or from the lines of a JSON lines file; each once, in order.
-
-    Args:
-        path: a `.py` file, a folder with such files, or a `.jsonl` file with code in one of the fields that
-            CodeSearchNet uses.
+    """The code of functions from a `.py` file or a folder with such files, or from the lines of a `.jsonl` file with
+    code in one of the fields that CodeSearchNet uses; each once, in order.
 
     Raises:
         UnavailableError: the path does not exist.

@@ -64,7 +64,6 @@ def run_loop(trainer: Trainer, work: Path, identity: str, progress: Progress) ->
         trainer: prepared.
         work: a folder for this training; the caller removes it when everything is done.
         identity: everything that the training depends on; checkpoints with another identity are ignored.
-        progress: receives a bar with the steps.
 
     Raises:
         StorageError: the disk is full or the folder cannot be written; the last checkpoint stays.

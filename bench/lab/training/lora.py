@@ -26,10 +26,7 @@ _FROZEN: dict[FrozenPrecision, int] = {"float32": 4, "bfloat16": 2}
 def add_adapters(network: Any, rank: int, seed: int) -> None:
     """Freeze a transformer, and give its linear layers adapters in float32. Initially they add nothing.
 
-    Args:
-        network: a model of transformers, changed in place.
-        rank: of the adapters; their output is scaled by 2 (alpha is twice the rank).
-        seed: of their weights.
+    The network is changed in place. The output of the adapters is scaled by 2: alpha is twice the rank.
 
     Raises:
         UnavailableError: peft is not installed.
@@ -70,7 +67,6 @@ def check_memory(base: str, rank: int, frozen: FrozenPrecision) -> str:
     Args:
         base: folder or Hub name of a causal model.
         rank: of the adapters; 0 to train all weights.
-        frozen: precision of the fixed weights.
 
     Returns:
         The memory needed, in words. Activations and the checkpoint being written are not included.

@@ -63,8 +63,7 @@ def draw(mined: NDArray[np.int32], count: int, random: np.random.Generator) -> N
 
     Args:
         mined: (rows, depth) tool codes, -1 padded.
-        count: number to draw.
-        random: one number per cell.
+        random: draws one number per cell.
     """
     keys = np.where(mined >= 0, random.random(mined.shape), np.inf)
     order = np.argsort(keys, axis=1, kind="stable")[:, :count]

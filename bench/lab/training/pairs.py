@@ -65,7 +65,6 @@ def annotate_pairs(
     They are as imbalanced as in use. Each pair occurs once, in an order drawn by `random`.
 
     Args:
-        tools: the library.
         edges: (edges, 2) [dependent, prerequisite].
         candidates: (pairs, 2), the lower code first.
     """
@@ -92,11 +91,6 @@ def balance(
 
     Half of the unrelated ones come from `unrelated` if there are enough; the others combine tools of different groups
     from pairs with a dependency.
-
-    Args:
-        dependent: pairs of label 0.
-        unrelated: pairs of label 1 to draw from.
-        random: draws them.
     """
     wanted = len(dependent)
     hard = random.permutation(len(unrelated))[: (wanted + 1) // 2]

@@ -17,13 +17,7 @@ from pydantic import Field
 from bench.data.dataset import Dataset
 from bench.data.template import Template
 from bench.lab.training.mining import draw, hard_negatives, keep_in, used_tools
-from bench.lab.training.pretrained import (
-    TransformerSettings,
-    arithmetic,
-    make_ready,
-    outputs_by_length,
-    uses_bfloat16,
-)
+from bench.lab.training.pretrained import TransformerSettings, arithmetic, make_ready, outputs_by_length, uses_bfloat16
 from bench.lab.training.trainer import Trainer
 from bench.models.files import loading, model_folder, quiet_transformers
 from bench.search.dense import normalize, search
@@ -203,7 +197,6 @@ def progressive_loss(
         tools: (tools, dimensions) of length 1.
         positive: (queries, tools) bool: gold.
         order: (queries, steps) int64, the row in `tools` of the tool taken at each step; -1: no more tools.
-        temperature: divisor of the dot products.
     """
     import torch
 

@@ -64,15 +64,12 @@ def train_model(
     An interrupted training resumes when the same one is requested again.
 
     Args:
-        kind: the kind of model.
         dataset: has train queries, and dev queries for validation; test queries are never used.
         out: the folder; must not exist, unless it contains an older training and `replace` is set.
         base: the initial model; by default that of the kind.
         settings: arguments that override the defaults of the kind's `Parameters`; the name is ignored.
         template: the tool text; by default the dataset's.
         command: the user's command, for the card.
-        replace: replace an older model.
-        progress: receives the progress of work.
 
     Raises:
         UnavailableError: the libraries that train models are not installed.

@@ -64,7 +64,6 @@ class Trainer(ABC):
     Args:
         parameters: an instance of `Parameters`.
         base: the initial model: a name, a folder, or the kind's default.
-        progress: receives the progress of long work.
     """
 
     kind: ClassVar[Kind]

@@ -97,10 +97,7 @@ def weak_pairs(
     The latter are variants with another name in one document, and tools of one parent with known schemas of which
     neither yields what the other requires.
 
-    Args:
-        tools: the library.
-        variants: renamed copies of each labelled pair, in addition to the pair itself.
-        random: draws the new names and the pairs of one parent.
+    `variants` are the renamed copies of each labelled pair, in addition to the pair itself.
     """
     edges = weak_edges(tools)
     names = sorted({wanted for edge in edges for wanted, _ in edge.handles} | _qualified_handles(tools))

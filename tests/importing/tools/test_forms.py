@@ -147,7 +147,7 @@ def test_what_is_no_catalogue_is_refused_in_a_sentence(value: Any) -> None:
     with pytest.raises(DataError) as caught:
         read(value)
     text = str(caught.value)
-    assert text.startswith(("the file cannot be imported: it is no list of tools", "there is no tool in the file"))
+    assert text.startswith(("the file cannot be imported: it is not a list of tools", "there is no tool in the file"))
     assert text.endswith(".")
 
 
@@ -166,11 +166,11 @@ def test_an_error_of_the_server_is_told() -> None:
         ({"name": "a\x07b", "inputSchema": {}}, "the name 'a\N{REPLACEMENT CHARACTER}b' contains control characters"),
         ({"name": "a" * 257, "inputSchema": {}}, "is longer than 256 characters"),
         ({"name": "a", "description": ["b"], "inputSchema": {}}, "the description of a is a list"),
-        ("send", "it is no object"),
+        ("send", "it is not an object"),
         ({"name": "server", "description": "d", "tools": None}, "its `tools` are no list of tools"),
         ({"name": "server", "description": "d", "tools": {"s": {"tools": 3}}}, "its `tools` are no list of tools"),
         ({"name": "alone"}, "it has neither a description nor an input schema"),
-        (None, "it is no object"),
+        (None, "it is not an object"),
     ],
 )
 def test_what_is_no_tool_is_skipped_and_told(tool: Any, reason: str) -> None:
@@ -314,7 +314,7 @@ def test_a_folder_may_hold_other_files(tmp_path: Path) -> None:
     assert [tool.tool_id for tool in result.tools] == ["send"]
     ((place, reason),) = result.remarks
     assert place == f"{tmp_path.name}/package.json"
-    assert reason.startswith("it is no list of tools")
+    assert reason.startswith("it is not a list of tools")
 
 
 def test_the_working_folder_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,9 +101,9 @@ def test_objects_of_several_servers_and_answers_of_servers_are_taken() -> None:
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        (Object(name="x"), "'x' is no tool of LangChain, LlamaIndex, pydantic-ai or the MCP SDK; pass JSON data"),
-        (len, "an object of the type builtin_function_or_method is no tool"),
-        (Object(name="x", args_schema=3), "the tool 'x' does not tell its schema (AttributeError: "),
+        (Object(name="x"), "'x' is not a tool of LangChain, LlamaIndex, pydantic-ai or the MCP SDK; pass JSON data"),
+        (len, "an object of the type builtin_function_or_method is not a tool"),
+        (Object(name="x", args_schema=3), "the tool 'x' does not state its schema (AttributeError: "),
         (
             Object(**NAMED, args_schema=Object(model_json_schema=lambda: 1 / 0)),
             "(ZeroDivisionError: division by zero).",

@@ -61,7 +61,7 @@ def test_rows_with_many_names_of_fields(tmp_path: Path) -> None:
     assert notes[1:] == ["2 queries are answered by no tool, as their tools say: null (1), empty (1)"]
 
 
-NO_TEXT = "is a list, and not of messages with one of a user; expected one text, so write a row for each"
+NO_TEXT = "is a list, but not of messages with one of a user; expected one text: write a row for each"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_relevance_of_0_is_a_judgement_and_no_gold(tmp_path: Path) -> None:
     queries, notes = read(tmp_path, rows.replace('"fs/send": 0, ', ""), "q.json")
     assert gold(queries) == [("a", ["fs/read"], []), ("b", [], [])]
     assert queries[0].gold == {"fs/read": 2}
-    told = "2 judgements of relevance 0, which is no gold; queries with no other, which no tool answers: 1"
+    told = "2 judgements of relevance 0, which is not gold; queries with no other, which no tool answers: 1"
     assert told in notes
 
 
@@ -443,8 +443,8 @@ evaluators: [ToolWasCalled: {tool_name: read}, IsInstance: str, HasMatchingSpan:
         ("tests: file://x.yaml", "tests 1: 'file://x.yaml' is not followed"),
         ("tests: [{vars: {prompt: x}}, file://x.yaml]", "tests 2: 'file://x.yaml' is not followed"),
         ("scenarios: [{config: [file://x.yaml], tests: [{}]}]", "config 1, tests 1: 'file://x.yaml' is not followed"),
-        ("tests: [{$ref: '#/no'}]", "tests 1: the query is missing or no text; it has $ref"),
-        ("a: {$ref: '#/a'}\ntests: [{$ref: '#/a'}]", "tests 1: the query is missing or no text; it has $ref"),
+        ("tests: [{$ref: '#/no'}]", "tests 1: the query is missing or not a text; it has $ref"),
+        ("a: {$ref: '#/a'}\ntests: [{$ref: '#/a'}]", "tests 1: the query is missing or not a text; it has $ref"),
         ("tests: [{vars: {prompt: x}, assert: [{$ref: '#/no'}]}]", "no assertion names a tool (of the kinds $ref)"),
         ("tests: [{vars: {prompt: x}, assert: [{type: USED}]}]", "a requirement names no tool"),
         ("tests: [{vars: {prompt: x}, assert: [{type: USED, value: ''}]}]", "(of the kinds USED without a tool)"),
@@ -477,7 +477,7 @@ def test_what_other_projects_say_in_a_way_that_is_not_read(tmp_path: Path, conte
 def test_templates_that_double_each_other_are_not_written_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.importing.query_files.MOST_VALUES", 10_000)
     doubled = "".join(f"a{n}: [{{$ref: '#/a{n + 1}'}}, {{$ref: '#/a{n + 1}'}}]\n" for n in range(15))
-    with pytest.raises(DataError, match="references written out, it has more than 10000 values"):
+    with pytest.raises(DataError, match="with its references written out, it has more than 10000 values"):
         read(tmp_path, f"{doubled}a15: []\ntests: [{{$ref: '#/a0'}}]")
 
 
@@ -558,7 +558,7 @@ def test_words_for_no_tool_are_the_same_at_each_door(tmp_path: Path) -> None:
 def test_a_relevance_below_0_is_0_and_counted(tmp_path: Path) -> None:
     queries, notes = read(tmp_path, '[{"query": "a", "tools": {"read": -2, "write": 0, "send": 1}}]', "q.json")
     assert (gold(queries), queries[0].gold) == ([("a", ["mail/send"], [])], {"mail/send": 1})
-    assert "2 judgements of relevance 0 (1 below 0, which is read as 0), which is no gold" in notes
+    assert "2 judgements of relevance 0 (1 below 0, which is read as 0), which is not gold" in notes
 
 
 def test_rows_that_contradict_each_other_are_told_with_both_places(tmp_path: Path) -> None:
@@ -626,10 +626,10 @@ def test_gevals_names_tasks_in_other_files(
         ("{toolsUsed: [{server: fs, toolPattern: '(a+)+$'}]}", "../tasks/*.yaml", "the pattern '(a+)+$' is more than"),
         ("{toolsUsed: [{server: fs, toolPattern: zzz}]}", "../tasks/*.yaml", "assertions: no tool matches 'fs/*zzz*'"),
         ("{toolsUsed: [{server: no, tool: read}]}", "../tasks/*.yaml", "there is no tool 'no/read' (near: fs/read"),
-        ("{toolsUsed: [{server: fs}]}", "../../../../etc/*", "leads out of the folders beside this file"),
+        ("{toolsUsed: [{server: fs}]}", "../../../../etc/*", "is outside the folders beside this file"),
         ("{toolsUsed: [{server: fs}]}", "/etc/*", "expected a path or a glob of tasks, relative to this file"),
         ("{toolsUsed: [{server: fs}]}", "../tasks/none*.yaml", "no file of tasks matches"),
-        ("{toolsUsed: [{server: fs}]}", "*.yaml", "is no task: expected steps.prompt or spec.prompt"),
+        ("{toolsUsed: [{server: fs}]}", "*.yaml", "is not a task: expected steps.prompt or spec.prompt"),
     ],
 )
 def test_what_gevals_cannot_say_is_said(tmp_path: Path, assertions: str, path: str, sentence: str) -> None:
@@ -735,12 +735,12 @@ def test_paths_lead_through_objects_lists_and_texts() -> None:
         ),
         (
             {"said": "x", "tools": []},
-            "the query is missing or no text; it has said, tools, and another name is given",
+            "the query is missing or not a text; it has said, tools, and another name is given",
         ),
-        ({"prompt": 3, "expected_tool": "read"}, "the query (prompt) is missing or no text"),
+        ({"prompt": 3, "expected_tool": "read"}, "the query (prompt) is missing or not a text"),
         (
             {"vars": {"a": "x", "b": "y"}, "tools": []},
-            "the query (vars) has no text that is named as one among a, b; say which with --field text=vars.a.",
+            "the query (vars) has no text under a known name among a, b; say which with --field text=vars.a.",
         ),
         ({"prompt": [{"role": "assistant", "content": "x"}], "tools": []}, f"the query (prompt) {NO_TEXT}"),
         ({"vars": [{"question": "x"}, {"question": "y"}], "tools": []}, f"the query (vars) {NO_TEXT}"),
@@ -790,8 +790,8 @@ def test_a_request_may_see_servers_or_tools(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"servers": ["mail"]}, "tools: 'fs/read' is not what the request may see"),
-        ({"servers": ["nowhere"]}, "servers: no tool is of a server 'nowhere'"),
+        ({"servers": ["mail"]}, "tools: 'fs/read' is outside the scope of the request"),
+        ({"servers": ["nowhere"]}, "servers: no tool belongs to the server 'nowhere'"),
         ({"scope": []}, "scope must be a list of names; leave it out where all tools may be seen"),
         ({"scope": [7]}, "scope must be a list of names"),
         ({"scope": ["fs/read", "nobody"]}, "scope: there is no tool 'nobody'"),
