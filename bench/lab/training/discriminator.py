@@ -32,7 +32,7 @@ from bench.lab.training.pairs import (
     pairs_digest,
     split_by_group,
 )
-from bench.lab.training.pretrained import arithmetic, classifier_and_tokenizer, outputs_by_length
+from bench.lab.training.pretrained import arithmetic, classifier_and_tokenizer, make_ready, outputs_by_length
 from bench.lab.training.sequence_classifier import SequenceSettings, SequenceTrainer
 from bench.lab.training.trainer import Examples
 from bench.lab.training.weak import weak_pairs
@@ -77,6 +77,7 @@ class DiscriminatorTrainer(SequenceTrainer):
         )
         nearest: int = Field(NEAREST, ge=0, description="second stage: candidate pairs per tool by text similarity")
         most_tokens: int = Field(160, ge=8, description="maximum number of tokens per pair, in training and in use")
+        dropout: float = Field(0.1, ge=0, lt=1, description="dropout rate; by default that of BERT")
 
     parameters: Parameters
     kind = "discriminator"
@@ -102,6 +103,7 @@ class DiscriminatorTrainer(SequenceTrainer):
         )
         # Later: generating pairs with a language model may fail, and loading takes time.
         self.model, self._tokenizer = classifier_and_tokenizer(self.base, LABELS, chosen.most_tokens, chosen.seed)
+        make_ready(self.model, chosen.dropout)
         both = [*self._validation, *(pair.turn() for pair in self._validation)]
         self._validation_tokens = self._encode_pairs(both)
         self.begin_epoch(0, Path())
