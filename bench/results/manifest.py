@@ -33,6 +33,7 @@ MarkKind = Literal[
     "synthetic queries",
     "oracle",
     "run file",
+    "origin",
     "depth",
     "repeats",
     "text",
