@@ -30,7 +30,7 @@ def test_no_page_has_inline_code_or_loads_from_elsewhere(bench: Callable[..., An
 
 
 def test_a_page_of_its_own_allows_its_script_and_style_by_their_hashes(bench: Callable[..., Any], ready: Path) -> None:
-    bench("tools", "bm25@starter", "--results", ready, "--out", "tools.html")
+    bench("tools", "bm25@starter", "--results", ready, "--html", "tools.html")
     text = Path("tools.html").read_text("utf-8")
     (policy,) = _POLICY.findall(text)
     for tag, name in (("script", "script-src"), ("style", "style-src")):
