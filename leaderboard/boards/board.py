@@ -28,7 +28,7 @@ from bench.leaderboard.boards.tables import check_values, read_columns
 from bench.lookup.finding import latest, question_of
 from bench.results.commands import command
 from bench.results.comparability import comparable, metric_difference
-from bench.results.manifest import Mark
+from bench.results.manifest import Mark, name_fault
 from bench.results.scoring_code import current_code
 from bench.results.store import MANIFEST, METRICS, NOTES, PER_QUERY, REPEATS, RUN, StoredResult, find_results, span_of
 from bench.results.units import number_units
@@ -209,7 +209,9 @@ def read_results(
         if not _RESULT_ID.fullmatch(result_id):
             rejected.append(Rejected(where, f"its id {label(result_id, 60)!r} is not a valid result id."))
             continue
-        if fault := decisions.fault(item.manifest):
+        method = item.manifest.method
+        unseen = next(filter(None, map(name_fault, (method.spec, method.full_spec, method.run_file or ""))), "")
+        if fault := f"its name cannot be shown: {unseen}." if unseen else decisions.fault(item.manifest):
             rejected.append(Rejected(where, fault))
             continue
         first = good.setdefault(result_id, item)

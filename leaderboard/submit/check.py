@@ -23,7 +23,6 @@ from bench.base import strict_json
 from bench.base.errors import DataError, ResultError, UnavailableError, UsageError
 from bench.base.records import faults as record_faults
 from bench.base.spec import Spec, parse
-from bench.base.text import one_line
 from bench.data.dataset import Dataset
 from bench.data.template import TEMPLATES
 from bench.evaluation.plan import Plan
@@ -50,7 +49,7 @@ from bench.lookup.consistency import contradictions
 from bench.metrics import parse_metrics
 from bench.results.commands import settings_of
 from bench.results.intervals import BOOTSTRAP_SEED
-from bench.results.manifest import Manifest, Metrics, seal_fault
+from bench.results.manifest import Manifest, Metrics, name_fault, seal_fault
 from bench.results.store import (
     MANIFEST,
     METRICS,
@@ -285,9 +284,9 @@ def _method_faults(manifest: Manifest) -> list[str]:
     shown = [method.spec, method.full_spec, method.run_file or "", method.cut or ""]
     shown += [text for mark in manifest.marks for text in (mark.text, mark.why)]
     faults += [
-        f"the manifest says {quote(text)} about the method: too long, or with control characters."
+        f"the manifest says {quote(text)} about the method, which cannot be shown: {fault}."
         for text in shown
-        if len(text) > _LONGEST_SPEC or one_line(text) != " ".join(text.split())
+        if (fault := name_fault(text))
     ]
     if not _SHA256.fullmatch(method.hash):
         faults.append("the method hash in the manifest is not a sha256.")
