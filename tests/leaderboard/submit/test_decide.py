@@ -335,3 +335,49 @@ def test_a_killed_process_leaves_no_result_without_its_decision(archive: Path, b
 
 def test_decisions_have_a_schema(bench: Bench) -> None:
     assert bench("list", "schemas", "decision").json["title"] == "decision"
+
+
+def pull_request(repository: Path, change: Callable[[Path], None]) -> list[int]:
+    """Exit codes of the steps of the recipe in docs/submit.md, but those that install, on a board with a change."""
+    guide = (Path(__file__).parents[3] / "docs" / "submit.md").read_text("utf-8")
+    recipe = guide.partition("## A board of submissions")[2].partition("```yaml\n")[2].partition("```")[0]
+    steps = [line.partition("- run: ")[2] for line in recipe.splitlines() if "- run: " in line]
+    wanted = [step for step in steps if not step.startswith(("pip", "sudo"))]
+    assert len(steps) == 4
+    assert len(wanted) == 2
+    shutil.copytree(repository, "board", ignore=shutil.ignore_patterns(".locks"))
+    shutil.copytree("board", "new")
+    change(Path("new"))
+    bench = f"{sys.executable} -m bench"
+    return [subprocess.run(["bash", "-c", step.replace("bench", bench, 1)], check=False).returncode for step in wanted]
+
+
+def hand_in(archive: Path) -> Callable[[Path], None]:
+    """A request that adds an archive."""
+
+    def change(new: Path) -> None:
+        (new / "submissions").mkdir(exist_ok=True)
+        shutil.copy(archive, new / "submissions")
+
+    return change
+
+
+def test_the_recipe_of_a_board_takes_an_archive(archive: Path, repository: Path, sandbox: None) -> None:
+    assert pull_request(repository, hand_in(archive)) == [0, 0]
+
+
+def test_the_recipe_refuses_a_request_that_changes_the_board(archive: Path, repository: Path, sandbox: None) -> None:
+    def change(new: Path) -> None:
+        hand_in(archive)(new)
+        folder = folders_of(new / "results")[0]
+        shutil.copytree(folder, folder.with_name("mine-0123456789ab"))
+
+    assert pull_request(repository, change) == [1, 0]
+
+
+def test_the_recipe_refuses_a_withdrawn_result(
+    bench: Bench, archive: Path, board: Path, repository: Path, sandbox: None
+) -> None:
+    bench("submit", "accept", archive, "--board", board, *BY)
+    bench("submit", "retract", id_of(archive, board), "--board", board, "--why", "It read the gold.", *BY)
+    assert pull_request(repository, hand_in(archive)) == [0, 1]
