@@ -9,7 +9,7 @@ import gc
 import hashlib
 import multiprocessing
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,6 +36,7 @@ from bench.leaderboard.boards.board import (
     sample_rows,
     slug_of,
 )
+from bench.leaderboard.boards.decisions import Evidence
 from bench.leaderboard.boards.nomatch import METRIC as NO_MATCH
 from bench.leaderboard.boards.pairs import Pairs, pairs_of
 from bench.leaderboard.boards.registered import data_of, describe_method, novelty_masks, state_of_data
@@ -59,7 +60,7 @@ from bench.results.store import PER_QUERY, REPEATS, RUN, StoredResult
 #: Use a second process if all results together have at least this many values.
 _WORTH_PROCESSES = 300_000
 #: Raise this when the format of a board's cache entry changes.
-_FORM = 9
+_FORM = 10
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class Job:
         choices: path of the page of choices on the dataset; empty if there is none.
         older: ids of members that were made by older code.
         references: the reference systems.
+        evidence: id of a member -> how far its ranking is known to be its method's.
         interrupted: whether a build was killed since the last complete build of the site.
     """
 
@@ -90,6 +92,7 @@ class Job:
     choices: str
     older: frozenset[str]
     references: References
+    evidence: Mapping[str, Evidence]
     interrupted: bool
 
     @property
@@ -120,6 +123,7 @@ class Job:
                 ],
                 "how": [self.verify, self.most_lines, self.keep, self.sized, self.choices],
                 "older": sorted(self.older),
+                "evidence": dict(self.evidence),
                 "references": [is_reference_system(item, self.references) for item in self.members],
                 "data": state_of_data(self.members[0].manifest.dataset.spec),
                 "methods": {name: repr(describe_method(name)) for name in sorted(families)},
@@ -197,7 +201,7 @@ def choice_reader() -> Callable[[Board], tuple[ChoiceBoard, list[Rejected]]]:
 def _make_choices(job: Job) -> BoardOutput:
     """Read the choices and write their result pages; their overview page is written once all are known."""
     writer = Writer(job.out, interrupted=job.interrupted)
-    board, rejected = make_board(job.members, job.results, job.verify, job.older, job.references, standings={})
+    board, rejected = make_board(job.members, job.results, job.verify, job.older, job.references, {}, job.evidence)
     if board is None:
         return BoardOutput(None, rejected)
     choices, unread = choice_reader()(board)
@@ -210,7 +214,7 @@ def _make(job: Job) -> BoardOutput:
         return _make_choices(job)
     key = job.key()
     writer = Writer(job.out, distrusted=_damaged_files(job, key), interrupted=job.interrupted)
-    board, rejected = make_board(job.members, job.results, job.verify, job.older, job.references)
+    board, rejected = make_board(job.members, job.results, job.verify, job.older, job.references, None, job.evidence)
     if board is None:
         return BoardOutput(None, rejected)
     data = data_of(board.spec, board.content_hash)
@@ -317,7 +321,7 @@ def _restore(job: Job, kept: dict[str, Any]) -> Board:
         for item in sound
     }
     standings = {metric: RankedSystems(**stored) for metric, stored in kept["standings"].items()}
-    board = with_repeated_gold(assemble(sound, values, standings, job.older, job.references))
+    board = with_repeated_gold(assemble(sound, values, standings, job.older, job.references, job.evidence))
     samples = {
         name: {kind: RowSample(**sample) for kind, sample in kinds.items()} for name, kinds in kept["samples"].items()
     }

@@ -17,6 +17,7 @@ from bench.base.locks import lock
 from bench.base.progress import QUIET, Progress
 from bench.leaderboard.boardjobs import Job, choice_reader, run_jobs
 from bench.leaderboard.boards.board import RANKED, Board, References, Rejected, read_results
+from bench.leaderboard.boards.decisions import Decisions, read_decisions
 from bench.leaderboard.boards.gates import gate_histories, read_gates
 from bench.leaderboard.boards.libraries import base_of, bases
 from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_boards
@@ -108,7 +109,8 @@ def build_site(
     # Resolve links: a link to a site is the same site.
     place = out.resolve()
     with lock(place.parent / f".{place.name}.lock", f"building {out}", progress):
-        found, rejected = read_results(results, chosen.references)
+        decisions = read_decisions(results)
+        found, rejected = read_results(results, chosen.references, decisions)
         check_references(set_file, chosen, results, [item for group in found for item in group], rejected)
         # Choices of language models are not rankings, so no retrieval board has them.
         groups = [part for group in found if (part := [item for item in group if not is_choice(item)])]
@@ -125,14 +127,18 @@ def build_site(
         boards, masks, absent, pairs, choices = [], {}, {}, {}, []
         with progress.stage("build", len(groups) + len(chosen_groups), "boards") as stage:
             # First, because the pages of datasets link to the choices on them.
-            first = _jobs(chosen_groups, results, out, downloads, drawn, chosen.references, writer.interrupted)
+            first = _jobs(
+                chosen_groups, results, out, downloads, drawn, chosen.references, decisions, writer.interrupted
+            )
             for done in run_jobs(first, jobs):
                 rejected += done.rejected
                 writer.absorb(done.keys, done.written)
                 choices += [] if done.choices is None else [done.choices]
                 stage.advance()
             paths = {item.board.spec: item.path for item in reversed(choices)}
-            work = _jobs(groups, results, out, downloads, drawn, chosen.references, writer.interrupted, paths)
+            work = _jobs(
+                groups, results, out, downloads, drawn, chosen.references, decisions, writer.interrupted, paths
+            )
             for done in run_jobs(work, jobs):
                 rejected += done.rejected
                 writer.absorb(done.keys, done.written)
@@ -158,7 +164,20 @@ def build_site(
         ranked = overall_boards(views, masks, absent, cache)
         histories = [] if gates is None else gate_histories(*gates, every)
         content = SiteData(
-            boards, views, ranked, unranked, absent, rejected, given, shown, pairs, drawn, at_hand, histories, choices
+            boards,
+            views,
+            ranked,
+            unranked,
+            absent,
+            rejected,
+            given,
+            shown,
+            pairs,
+            drawn,
+            at_hand,
+            histories,
+            choices,
+            decisions,
         )
         for page in pages():
             if page.write is not None:
@@ -201,6 +220,7 @@ def _jobs(
     downloads: bool | None,
     drawn: Collection[str],
     references: References,
+    decisions: Decisions,
     interrupted: bool,
     choices: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Job]:
@@ -224,6 +244,7 @@ def _jobs(
             choices.get(spec, ""),
             frozenset(item.manifest.result_id for item in group) & older,
             references,
+            {item.manifest.result_id: decisions.evidence(item.manifest) for item in group},
             interrupted,
         )
         for group in groups

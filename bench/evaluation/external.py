@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.errors import UsageError
 from bench.base.keys import refuse
 from bench.base.spec import Spec
+from bench.base.text import shorten
 from bench.data.dataset import Dataset
 from bench.data.template import Template
 from bench.data.tool_names import NameRecord
@@ -29,7 +31,7 @@ from bench.results.code_versions import scoring_code
 from bench.results.commands import print_command, stored_settings
 from bench.results.ids import RANKING_RULES
 from bench.results.intervals import BOOTSTRAP_SEED
-from bench.results.manifest import Manifest, Mark, MethodIdentity
+from bench.results.manifest import Manifest, Mark, MethodIdentity, name_fault
 from bench.results.settings import EvaluatedSplit
 from bench.results.store import StoredResult, result_folder, result_lock, write_result
 
@@ -60,11 +62,13 @@ def score_run_file(
         metrics: metrics beyond the default ones.
 
     Raises:
-        UsageError: a name or the command holds a key.
+        UsageError: a name or the command holds a key, or the name cannot be shown as it is.
         ResultError: the file does not fit the dataset.
         UnresolvedError: none of its tool names is a tool of the dataset.
     """
     refuse("the run file's name", name, file, command)
+    if fault := name_fault(name):
+        raise UsageError(f"the name {shorten(name, 80)!a} cannot be shown: {fault}. Choose another --name.")
     plan = Plan(Spec.of(dataset.spec), Spec.of(name), split=split, template=template).normal(dataset)
     rows = plan.rows(dataset)
     record = NameRecord()

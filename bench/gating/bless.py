@@ -103,7 +103,7 @@ def bless(
             if name not in result.metrics.metrics:
                 raise UsageError(f"{result.label} has no metric {name!r}; `bench run --metric {name}` adds it.")
     moment = datetime.now(UTC).replace(microsecond=0).isoformat()
-    blessing = Blessing(by=by or _who(), at=moment, reason=reason.strip() or FIRST, bench=bench.__version__)
+    blessing = Blessing(by=by or who(), at=moment, reason=reason.strip() or FIRST, bench=bench.__version__)
     as_file = out.suffix == ".json" and not out.is_dir()
     if as_file and len(results) > 1:
         raise UsageError(f"{len(results)} results do not fit in one file, {out}; give a folder.")
@@ -194,7 +194,7 @@ def _evidence(baseline: Baseline) -> dict[str, object]:
     return evidence
 
 
-def _who() -> str:
+def who() -> str:
     """The git user's name, else the login; `unknown` without either."""
     try:
         done = subprocess.run(["git", "config", "user.name"], capture_output=True, text=True, timeout=10)

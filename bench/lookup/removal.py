@@ -26,7 +26,7 @@ from bench.results.store import MANIFEST, METRICS, StoredResult, folders_of, res
 #: Limits of the search for ids: number of files, bytes of one file and of all, depth of folders.
 _MOST_FILES, _LARGEST, _MOST_BYTES, _DEEPEST = 20_000, 16 << 20, 512 << 20, 6
 #: Suffixes of files in which bench names results.
-_ENDINGS = (".json", ".zip")
+_ENDINGS = (".json", ".toml", ".zip")
 #: The file of a submission that names its result.
 _SUBMISSION = "submission.json"
 

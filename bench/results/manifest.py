@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field
 
 from bench.base.protocol import MOST_REPEATS
 from bench.base.records import Record, Sparing
+from bench.base.text import clean
 from bench.data.origins import from_traces, synthetic
 from bench.data.template import template_name
 from bench.identity.used import Used
@@ -33,6 +34,7 @@ MarkKind = Literal[
     "synthetic queries",
     "oracle",
     "run file",
+    "origin",
     "depth",
     "repeats",
     "text",
@@ -73,6 +75,29 @@ def valid_alias(text: str) -> str:
 
 
 _LIKE_AN_ID = re.compile("[0-9a-f]{4,12}")
+#: Maximum number of characters of a spec or of the name of a scored run file.
+_LONGEST_NAME = 2_000
+#: Scripts with letters that look like Latin ones.
+_ALIKE = frozenset({"ARMENIAN", "CHEROKEE", "COPTIC", "CYRILLIC", "DESERET", "GREEK", "LISU", "MATHEMATICAL"})
+
+
+def name_fault(text: str) -> str:
+    """Why a text is not a name that a reader can see as it is; empty if it is one.
+
+    Names are refused where they are given, where a submission is checked and where a site is built.
+    """
+    if len(text) > _LONGEST_NAME:
+        return f"it has {len(text)} characters, more than {_LONGEST_NAME}"
+    odd = next((sign for sign in text if sign != " " and (sign.isspace() or clean(sign) != sign)), "")
+    return f"it has the sign U+{ord(odd):04X} ({unicodedata.name(odd, 'control')}), which nobody sees" if odd else ""
+
+
+def looks_latin(text: str) -> bool:
+    """Whether a name has letters that are not Latin and look like Latin ones, or other forms of a letter."""
+    if text.isascii():
+        return False
+    scripts = {unicodedata.name(sign, "").partition(" ")[0] for sign in text if sign.isalpha() and not sign.isascii()}
+    return not scripts.isdisjoint(_ALIKE) or unicodedata.normalize("NFKC", text) != unicodedata.normalize("NFC", text)
 
 
 class Mark(Record):
@@ -186,8 +211,9 @@ class MethodIdentity(Record, Sparing):
 
     @property
     def label(self) -> str:
-        """Its name in tables: its alias, or else its spec, with the cut."""
-        return self.alias or self.spec_label
+        """Its name in tables: its alias, or else its spec, with the cut. A name with look-alike letters is quoted."""
+        name = self.alias or self.spec_label
+        return f"“{name}”" if looks_latin(name) else name
 
     @property
     def spec_label(self) -> str:

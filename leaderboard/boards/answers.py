@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from bench.comparison.rows import competes
 from bench.leaderboard.boards.board import RANKED
+from bench.leaderboard.boards.decisions import VERIFIED
 from bench.leaderboard.boards.overall import Overall, OverallRow
 from bench.leaderboard.boards.traits import learns
 from bench.stats.noninferiority import LEVEL
@@ -24,7 +25,7 @@ class BoardAnswer:
     """The best method among those that meet a constraint.
 
     It is the best reference system, or the best challenger that is significantly better than that: among many similar
-    challengers, some lead by chance.
+    challengers, some lead by chance. A method that the maintainers did not run, first or again, is never the best.
 
     Attributes:
         question: what it is best at.
@@ -79,9 +80,12 @@ def _answer(question: str, group: str, board: Overall, fits: Callable[[OverallRo
         return None
     standing = board.standing
     at = {row.key: standing.ids.index(row.key) for row in every}
-    first = next((row for row in rows if standing.references[at[row.key]]), rows[0])
+    verified = [row for row in rows if all(cell is None or cell[1].evidence in VERIFIED for cell in row.cells)]
+    if not verified:
+        return None
+    first = next((row for row in verified if standing.references[at[row.key]]), verified[0])
     p, ahead = standing.pairs[at[first.key]], standing.means > standing.means[at[first.key]]
-    better = [row for row in rows if p[at[row.key]] < LEVEL and ahead[at[row.key]]]
+    better = [row for row in verified if p[at[row.key]] < LEVEL and ahead[at[row.key]]]
     best = better[0] if better else first
     alike = standing.ties(at[best.key])
     ties = tuple(row for row in rows if alike[at[row.key]])

@@ -20,6 +20,7 @@ from bench.comparison.rows import Usual, competes, doubtful_leads, marks, order_
 from bench.comparison.variants import best_marks
 from bench.data.template import template_name
 from bench.interface import CURRENT_VERSIONS
+from bench.leaderboard.boards.decisions import MEANINGS, Decisions, Evidence, read_decisions
 from bench.leaderboard.boards.names import Title, apart, title_of
 from bench.leaderboard.boards.registered import card_of
 from bench.leaderboard.boards.standings import RankedSystems, mean_errors, rank_systems
@@ -27,7 +28,7 @@ from bench.leaderboard.boards.tables import check_values, read_columns
 from bench.lookup.finding import latest, question_of
 from bench.results.commands import command
 from bench.results.comparability import comparable, metric_difference
-from bench.results.manifest import Mark
+from bench.results.manifest import Mark, name_fault
 from bench.results.scoring_code import current_code
 from bench.results.store import MANIFEST, METRICS, NOTES, PER_QUERY, REPEATS, RUN, StoredResult, find_results, span_of
 from bench.results.units import number_units
@@ -80,6 +81,7 @@ class Row:
     doubtful: metrics on which its lead over the next reference system is within the tie bands.
     samples: kind of queries (`all`, `seen`, `unseen`) -> the row on these; empty if `values` was None.
     reference: whether it is a reference system.
+    evidence: how far its ranking is known to be its method's.
     """
 
     result: StoredResult
@@ -95,6 +97,7 @@ class Row:
     doubtful: frozenset[str]
     older: frozenset[str] = frozenset()
     samples: Mapping[str, RowSample] = field(default_factory=dict)
+    evidence: Evidence = "run here"
 
     @property
     def full_name(self) -> str:
@@ -186,12 +189,13 @@ class Board:
 
 
 def read_results(
-    results: Path, references: References = MappingProxyType({})
+    results: Path, references: References = MappingProxyType({}), decisions: Decisions | None = None
 ) -> tuple[list[list[StoredResult]], list[Rejected]]:
-    """All readable results in sorted, comparable groups, and the results that cannot be read.
+    """All readable results in sorted, comparable groups, and the results that cannot be read or were withdrawn.
 
     If two results have the same id, the one in `references` is used, else the first by folder.
     """
+    decisions = read_decisions(results) if decisions is None else decisions
     good: dict[str, StoredResult] = {}
     rejected: list[Rejected] = []
     strange = dict(_strange(results))
@@ -205,6 +209,11 @@ def read_results(
         if not _RESULT_ID.fullmatch(result_id):
             rejected.append(Rejected(where, f"its id {label(result_id, 60)!r} is not a valid result id."))
             continue
+        method = item.manifest.method
+        unseen = next(filter(None, map(name_fault, (method.spec, method.full_spec, method.run_file or ""))), "")
+        if fault := f"its name cannot be shown: {unseen}." if unseen else decisions.fault(item.manifest):
+            rejected.append(Rejected(where, fault))
+            continue
         first = good.setdefault(result_id, item)
         if first is not item:
             if is_reference_system(item, references) and not is_reference_system(first, references):
@@ -212,6 +221,7 @@ def read_results(
             where, shown = place_of(item.folder, results), place_of(first.folder, results)
             rejected.append(Rejected(where, f"its id {result_id} is also the id of {shown}, which is shown."))
     rejected += _unfinished_results(results)
+    rejected += [Rejected(where, reason) for where, reason in decisions.unreadable]
     groups = comparable([good[key] for key in sorted(good, key=lambda key: str(good[key].folder))])
     return sorted(groups, key=lambda members: _order(members[0])), sorted(rejected, key=lambda item: item.where)
 
@@ -223,6 +233,7 @@ def make_board(
     older: Collection[str] = (),
     references: References = MappingProxyType({}),
     standings: Mapping[str, RankedSystems] | None = None,
+    evidence: Mapping[str, Evidence] = MappingProxyType({}),
 ) -> tuple[Board | None, list[Rejected]]:
     """Build a board of comparable results; results with invalid tables are left out.
 
@@ -230,7 +241,8 @@ def make_board(
     members: one group of results.
     results: their folder, to name rejected results.
     verify: whether to read and check rankings and all columns too.
-    older: ids of results that were made by older code. references: the reference systems. standings: as of `assemble`.
+    older: ids of results that were made by older code. references: the reference systems.
+    standings, evidence: as of `assemble`.
     """
     rejected: list[Rejected] = []
     tables: dict[str, NDArray[np.float64] | None] = {}
@@ -257,7 +269,7 @@ def make_board(
         sound = [item for item in sound if orders[item.manifest.result_id] == asked]
     if not sound:
         return None, rejected
-    return assemble(sound, tables, standings, older, references), rejected
+    return assemble(sound, tables, standings, older, references, evidence), rejected
 
 
 def is_reference_system(result: StoredResult, references: References) -> bool:
@@ -281,6 +293,7 @@ def assemble(
     standings: Mapping[str, RankedSystems] | None = None,
     older: Collection[str] = (),
     references: References = MappingProxyType({}),
+    evidence: Mapping[str, Evidence] = MappingProxyType({}),
 ) -> Board:
     """Build a board from checked results.
 
@@ -290,6 +303,7 @@ def assemble(
         standings: from an earlier build; computed from the tables if not given.
         older: ids of results that were made by older code.
         references: the reference systems.
+        evidence: result id -> how far its ranking is known to be its method's; those without were run here.
     """
     # A reference system is never superseded, not even by a newer result or one of today's code.
     listed = latest([item for item in sound if is_reference_system(item, references)])
@@ -317,6 +331,7 @@ def assemble(
             [
                 *_marks(result, most, newest),
                 *(_older_code(result) if result.manifest.result_id in older else []),
+                *_origin(evidence.get(result.manifest.result_id, "run here")),
                 *_clean([mark for mark in (turned[i], chosen[i]) if mark]),
             ],
             most.template,
@@ -324,6 +339,7 @@ def assemble(
             tables[result.manifest.result_id],
             frozenset(name for name in COLUMNS if leads[name][i]),
             is_reference_system(result, references),
+            evidence.get(result.manifest.result_id, "run here"),
         )
         for i, result in enumerate(shown)
     ]
@@ -381,6 +397,7 @@ def _row(
     values: NDArray[np.float64] | None,
     doubtful: frozenset[str],
     reference: bool,
+    evidence: Evidence,
 ) -> Row:
     manifest = result.manifest
     method = manifest.method
@@ -403,7 +420,14 @@ def _row(
         values=values,
         doubtful=doubtful,
         older=_older(result, newest),
+        evidence=evidence,
     )
+
+
+def _origin(evidence: Evidence) -> list[Mark]:
+    """The mark of a submitted row; a scored run file has one anyway."""
+    texts: dict[Evidence, str] = {"run again": "run again", "checked": "not run here"}
+    return [Mark(kind="origin", text=texts[evidence], why=MEANINGS[evidence])] if evidence in texts else []
 
 
 def titles(rows: Sequence[Row]) -> list[str]:

@@ -74,12 +74,14 @@ def _ledger(path: Path) -> Ledger:
     versions: list[Version] = []
     unreadable = 0
     # Commits that changed the file, newest first; empty for a file that is not under git.
-    said = _git(path, "log", "--format=%H", "--no-show-signature", "-n", str(MOST_VERSIONS), "--", f"./{path.name}")
+    said = ask_git(
+        path.parent, "log", "--format=%H", "--no-show-signature", "-n", str(MOST_VERSIONS), "--", f"./{path.name}"
+    )
     for commit in reversed((said or b"").decode("ascii", "replace").split()):
-        size = _git(path, "cat-file", "-s", f"{commit}:./{path.name}")
+        size = ask_git(path.parent, "cat-file", "-s", f"{commit}:./{path.name}")
         if size is None:
             continue  # The file was removed by this commit.
-        blob = _git(path, "cat-file", "blob", f"{commit}:./{path.name}") if int(size) <= _LARGEST else None
+        blob = ask_git(path.parent, "cat-file", "blob", f"{commit}:./{path.name}") if int(size) <= _LARGEST else None
         try:
             version = Version(parse_baseline(blob or b"", f"{path} of {commit}"), commit)
         except ResultError:
@@ -89,20 +91,24 @@ def _ledger(path: Path) -> Ledger:
             versions.append(version)
     if not versions or versions[-1].baseline.sha256 != now.sha256:
         versions.append(Version(now))
-    shallow = _git(path, "rev-parse", "--is-shallow-repository")
+    shallow = ask_git(path.parent, "rev-parse", "--is-shallow-repository")
     return Ledger(path.name, tuple(versions), unreadable, shallow is not None and shallow.strip() == b"true")
 
 
-def _git(path: Path, *arguments: str) -> bytes | None:
-    """Git's output in the folder of a file; None if it fails, as outside of a repository."""
+def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
+    """Git's output in a folder; None if it fails, as outside of a repository.
+
+    Args:
+        given: its standard input.
+    """
     # A hook's variables would lead to another repository; no pager or prompt may wait for input.
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    options = ("--no-pager", "--literal-pathspecs", "-c", "core.fsmonitor=false", "-C", str(path.parent))
+    options = ("--no-pager", "--literal-pathspecs", "-c", "core.fsmonitor=false", "-C", str(folder))
     try:
         done = subprocess.run(
             ["git", *options, *arguments],
             capture_output=True,
-            stdin=subprocess.DEVNULL,
+            input=given,
             timeout=_PATIENCE,
             check=True,
             env=clean | {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"},

@@ -12,10 +12,12 @@ from bench.comparison.rows import competes
 from bench.interface import PROTOCOL_VERSION
 from bench.leaderboard.boards.answers import answers, latency_of, tokens_of
 from bench.leaderboard.boards.board import RANKED, Board, titles, variants
+from bench.leaderboard.boards.decisions import VERIFIED
 from bench.leaderboard.boards.libraries import drop_library_variants
 from bench.leaderboard.boards.overall import Overall, families, find_unavailable
 from bench.leaderboard.boards.traits import learns
 from bench.leaderboard.pages import charts
+from bench.leaderboard.pages.changes import has_changes
 from bench.leaderboard.pages.gates import latest_verdicts
 from bench.leaderboard.pages.libraries import libraries_path
 from bench.leaderboard.pages.nomatch import no_match_path
@@ -78,6 +80,7 @@ def _write(content: SiteData, writer: Writer) -> None:
             pictures=_pictures(board, names[board]) if path == "index.html" else [],
             plugged=[page.on_home(content) for page in pages() if page.on_home is not None],
             gates=latest_verdicts(content.gates),
+            changes=has_changes(content),
             choices=content.choices[0].path.partition("#")[0] if content.choices else "",
             date=max((item.latest for item in board.boards), default="")[:10],
             cite=_cite(content) if path == "index.html" else "",
@@ -141,6 +144,7 @@ def _flags(boards: Sequence[Board]) -> dict[str, str]:
             row_flags = flags.setdefault(row.key, set())
             row_flags |= {"l"} if row.result.manifest.method.needs_llm else set()
             row_flags |= {"t"} if learns(row) else set()
+            row_flags |= set() if row.evidence in VERIFIED else {"c"}
     return {key: "".join(sorted(letters)) for key, letters in flags.items()}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +20,7 @@ from markupsafe import Markup
 
 from bench.base.plugins import plugins
 from bench.leaderboard.boards.board import Board, Rejected
+from bench.leaderboard.boards.decisions import Decisions
 from bench.leaderboard.boards.gates import BaselineHistory
 from bench.leaderboard.boards.overall import Overall
 from bench.leaderboard.boards.pairs import Pairs
@@ -60,6 +61,7 @@ class SiteData:
         at_hand: spec -> the content of a dataset on this machine.
         gates: histories of baselines, if the site has them.
         choices: choices of language models among retrieved tools, by dataset.
+        decisions: what the board's maintainers accepted and withdrew.
     """
 
     boards: Sequence[Board]
@@ -75,6 +77,7 @@ class SiteData:
     at_hand: Mapping[str, str]
     gates: Sequence[BaselineHistory]
     choices: Sequence[ChoiceBoard] = ()
+    decisions: Decisions = field(default_factory=Decisions)
 
     @property
     def main(self) -> dict[str, Board]:

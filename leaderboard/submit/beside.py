@@ -4,29 +4,59 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from bench.base.errors import ResultError
 from bench.base.text import one_line
+from bench.leaderboard.boards.decisions import Decisions, read_decisions
 from bench.leaderboard.submit.numbers import value_faults
 from bench.lookup.finding import question_of
 from bench.results.manifest import Manifest
-from bench.results.store import PER_QUERY, RUN, StoredResult
+from bench.results.store import PER_QUERY, RUN, StoredResult, find_results
 
 #: sha256 of a ranking's file -> that of its tools.
 _digests: dict[str, bytes] = {}
 
 
-def board_faults(result: StoredResult, board: Sequence[StoredResult]) -> list[str]:
-    """Why a board refuses a result in any case: one with the same id has other numbers or another ranking.
+@dataclass(frozen=True)
+class BoardResults:
+    """The results of a board, and its maintainers' decisions."""
+
+    results: Sequence[StoredResult] = ()
+    decisions: Decisions = field(default_factory=Decisions)
+
+
+def read_board(folder: Path) -> BoardResults:
+    """The results and decisions in a folder of results.
+
+    Raises:
+        ResultError: one cannot be read: a submission could then replace a result, or use a withdrawn id.
+    """
+    known = []
+    for item in find_results(folder):
+        if isinstance(item, ResultError):
+            raise item
+        known.append(item)
+    decisions = read_decisions(folder)
+    for name, reason in decisions.unreadable:
+        raise ResultError(f"{folder / name}: {reason.rstrip('.')}. Restore it from version control.")
+    return BoardResults(known, decisions)
+
+
+def board_faults(result: StoredResult, board: BoardResults) -> list[str]:
+    """Why a board refuses a result in any case: its id was withdrawn, or one with the same id has other answers.
 
     Args:
         result: the submission, with its tables.
-        board: the board's results.
+        board: the board.
 
     Raises:
         ResultError: a result of the board is damaged.
     """
-    same = [item for item in board if item.manifest.result_id == result.manifest.result_id]
-    return [
+    withdrawal = board.decisions.withdrawal(result.manifest.result_id)
+    same = [item for item in board.results if item.manifest.result_id == result.manifest.result_id]
+    return [withdrawal] * bool(withdrawal) + [
         f"the board has {item.manifest.result_id} with other answers: {difference} Results with one id must agree."
         for item in same
         if (difference := _difference(result, item))
@@ -46,10 +76,12 @@ def _difference(one: StoredResult, other: StoredResult) -> str:
     )
 
 
-def board_notes(result: StoredResult, board: Sequence[StoredResult]) -> list[str]:
+def board_notes(result: StoredResult, board: BoardResults) -> list[str]:
     """A note about a result beside those of a board: whose ranking it has."""
     manifest, notes = result.manifest, []
-    if alike := [item for item in board if _asks_the_same(item.manifest, manifest) and _has_ranking_of(result, item)]:
+    if alike := [
+        item for item in board.results if _asks_the_same(item.manifest, manifest) and _has_ranking_of(result, item)
+    ]:
         source = min(alike, key=lambda item: item.manifest.environment.created)
         notes.append(
             f"its ranking is that of {one_line(source.label, 120)} ({source.manifest.result_id}, made "
@@ -82,8 +114,8 @@ def _digest(item: StoredResult) -> bytes:
     return _digests[file]
 
 
-def replaced(manifest: Manifest, board: Sequence[StoredResult]) -> list[str]:
+def replaced(manifest: Manifest, board: BoardResults) -> list[str]:
     """Ids of the board's results that a result would replace: other answers to the same question."""
     question = question_of(manifest)
-    others = [item.manifest for item in board if question_of(item.manifest) == question]
+    others = [item.manifest for item in board.results if question_of(item.manifest) == question]
     return sorted(other.result_id for other in others if other.result_id != manifest.result_id)

@@ -12,7 +12,7 @@ import datetime
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -23,14 +23,13 @@ from bench.base import strict_json
 from bench.base.errors import DataError, ResultError, UnavailableError, UsageError
 from bench.base.records import faults as record_faults
 from bench.base.spec import Spec, parse
-from bench.base.text import one_line
 from bench.data.dataset import Dataset
 from bench.data.template import TEMPLATES
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import dataset_identity
 from bench.interface import CURRENT_VERSIONS, PROTOCOL_VERSION, History, version_for
 from bench.leaderboard.submit.archive import quote
-from bench.leaderboard.submit.beside import board_faults, board_notes, replaced
+from bench.leaderboard.submit.beside import BoardResults, board_faults, board_notes, replaced
 from bench.leaderboard.submit.code import is_code
 from bench.leaderboard.submit.numbers import in_memory, mean_faults, number_faults, wanted_metrics
 from bench.leaderboard.submit.origin import origin_faults
@@ -50,7 +49,7 @@ from bench.lookup.consistency import contradictions
 from bench.metrics import parse_metrics
 from bench.results.commands import settings_of
 from bench.results.intervals import BOOTSTRAP_SEED
-from bench.results.manifest import Manifest, Metrics, seal_fault
+from bench.results.manifest import Manifest, Metrics, name_fault, seal_fault
 from bench.results.store import (
     MANIFEST,
     METRICS,
@@ -61,7 +60,6 @@ from bench.results.store import (
     REPEATS_SCHEMA,
     RUN,
     RUN_SCHEMA,
-    StoredResult,
     fits_repeats,
 )
 
@@ -117,7 +115,7 @@ def check_members(
     members: Mapping[str, bytes],
     load: Load,
     limits: Limits | None = None,
-    board: Sequence[StoredResult] = (),
+    board: BoardResults | None = None,
 ) -> CheckedSubmission:
     """Check a submission from the bytes of its files; none of their claims is trusted.
 
@@ -128,8 +126,8 @@ def check_members(
             the per-query values.
         load: returns the dataset of a spec, from the registry.
         limits: run the method again in the sandbox, under these; with None, no submitted code runs. Results that
-            the board has file by file are not run either.
-        board: the results of the board it is submitted to.
+            the board has file by file are not run either, unless they were accepted without a re-run.
+        board: the board that it is submitted to.
 
     Raises:
         UnavailableError: a re-run was requested, and there is no sandbox here.
@@ -168,7 +166,10 @@ def check_members(
     if perfect and perfect.mean == 1 and not manifest.method.oracle:
         notes.append("it answers every query with exactly its gold, but is not marked as an oracle")
     verdict = CheckedSubmission(place, "accepted", (), *about, "; ".join(notes), manifest.files[RUN] + cut, manifest)
-    if any(item.manifest == manifest for item in board):
+    board = board or BoardResults()
+    unproven = limits is not None and board.decisions.evidence(manifest) == "checked"
+    there = any(item.manifest == manifest for item in board.results)
+    if there and not unproven and not board.decisions.withdrawal(manifest.result_id):
         return verdict
     if faults := board_faults(sound.result, board):
         return CheckedSubmission(place, "refused", tuple(faults), *about)
@@ -190,7 +191,7 @@ def check_members(
             "--rerun, or submit the system under another name."
         )
         return CheckedSubmission(place, "refused", (reason,), *about)
-    if board:
+    if not there:
         notes += board_notes(sound.result, board)
     return dataclasses.replace(verdict, note="; ".join(notes))
 
@@ -283,9 +284,9 @@ def _method_faults(manifest: Manifest) -> list[str]:
     shown = [method.spec, method.full_spec, method.run_file or "", method.cut or ""]
     shown += [text for mark in manifest.marks for text in (mark.text, mark.why)]
     faults += [
-        f"the manifest says {quote(text)} about the method: too long, or with control characters."
+        f"the manifest says {quote(text)} about the method, which cannot be shown: {fault}."
         for text in shown
-        if len(text) > _LONGEST_SPEC or one_line(text) != " ".join(text.split())
+        if (fault := name_fault(text))
     ]
     if not _SHA256.fullmatch(method.hash):
         faults.append("the method hash in the manifest is not a sha256.")

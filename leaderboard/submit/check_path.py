@@ -10,22 +10,23 @@ from pathlib import Path
 from bench.base.errors import ResultError, UsageError
 from bench.base.spec import parse
 from bench.leaderboard.submit.archive import LARGEST, LARGEST_ARCHIVE, open_archive, quote, read_bytes
+from bench.leaderboard.submit.beside import BoardResults
 from bench.leaderboard.submit.check import CheckedSubmission, Load, check_members
 from bench.leaderboard.submit.sandbox import Limits
 from bench.leaderboard.submit.submission import PARTS
 from bench.results.manifest import Manifest
-from bench.results.store import MANIFEST, REPEATS, RUN, StoredResult, result_folder
+from bench.results.store import MANIFEST, REPEATS, RUN, result_folder
 
 _FILES = (*PARTS, REPEATS)
 
 
 def archive_name(manifest: Manifest) -> str:
     """Default name of a result's archive: `apibank-tgr-0123456789ab.zip`."""
-    place = _belongs(Path(), manifest)
+    place = belongs(Path(), manifest)
     return f"{place.parent.name}-{place.name}.zip"
 
 
-def _belongs(results: Path, manifest: Manifest) -> Path:
+def belongs(results: Path, manifest: Manifest) -> Path:
     """Where a result is in a folder of results."""
     method = manifest.method
     name = method.spec if method.run_file is not None else parse(method.spec).name
@@ -37,7 +38,7 @@ def check_place(
     load: Load,
     without_runs: bool = False,
     limits: Limits | None = None,
-    board: Sequence[StoredResult] = (),
+    board: BoardResults | None = None,
 ) -> Iterator[CheckedSubmission]:
     """Check a path and, if it is a folder of results, everything below it.
 
@@ -115,7 +116,7 @@ def _archive(path: Path) -> bool:
 
 
 def check_archive(
-    path: Path, load: Load, limits: Limits | None = None, board: Sequence[StoredResult] = ()
+    path: Path, load: Load, limits: Limits | None = None, board: BoardResults | None = None
 ) -> CheckedSubmission:
     """Check one archive."""
     try:
@@ -139,7 +140,7 @@ def check_folder(
     results: Path | None = None,
     without_run: bool = False,
     limits: Limits | None = None,
-    board: Sequence[StoredResult] = (),
+    board: BoardResults | None = None,
 ) -> CheckedSubmission:
     """Check the folder of one result; in a folder of results it must also be in the right place."""
     if folder.is_symlink():
@@ -157,7 +158,7 @@ def check_folder(
     faults = [f"it contains {quote(name)}, which is not part of a result." for name in there if name not in _FILES]
     verdict = check_members(folder, members, load, None if faults else limits, board)
     if results is not None and verdict.manifest is not None:
-        place = _belongs(results, verdict.manifest)
+        place = belongs(results, verdict.manifest)
         if os.path.abspath(place) != os.path.abspath(folder):
             faults.append(f"it is in the wrong place; it belongs in {place}.")
     return _with_faults(verdict, faults)

@@ -115,6 +115,7 @@
         show &&= !value.family || row.dataset.f === value.family;
         show &&= !value.llm || (value.llm === "y") === flags.includes("l");
         show &&= !value.learns || (value.learns === "y") === flags.includes("t");
+        show &&= !value.origin || (value.origin === "n") === flags.includes("c");
         /* Who searches sees every row that fits. */
         show &&= !row.dataset.u || Boolean(value.variants) || words.length > 0;
         row.hidden = !show;

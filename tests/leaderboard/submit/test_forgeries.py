@@ -17,6 +17,7 @@ from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.interface import Method, Ranking
 from bench.leaderboard.submit.archive import pack
+from bench.leaderboard.submit.beside import BoardResults
 from bench.leaderboard.submit.check import CheckedSubmission
 from bench.leaderboard.submit.check_path import check_archive, check_place
 from bench.registry import build_method, load_dataset
@@ -189,7 +190,7 @@ def submitted(tmp_path: Path, load: Any) -> Callable[..., CheckedSubmission]:
     def submitted(result: StoredResult, *board: StoredResult) -> CheckedSubmission:
         path = tmp_path / "handed-in.zip"
         path.write_bytes(pack(result))
-        return check_archive(path, load, board=board)
+        return check_archive(path, load, board=BoardResults(board))
 
     return submitted
 
