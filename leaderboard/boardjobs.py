@@ -49,7 +49,8 @@ from bench.leaderboard.pages.compare import write_pairs
 from bench.leaderboard.pages.dataset import write_dataset
 from bench.leaderboard.pages.explorer import Explorer, write_explorer
 from bench.leaderboard.pages.nomatch import no_match_path, write_no_match
-from bench.leaderboard.pages.registry import ChoiceBoard
+from bench.leaderboard.pages.registry import ChoiceBoard, Frame
+from bench.leaderboard.pages.rendering import use_frame
 from bench.leaderboard.pages.result import write_results
 from bench.leaderboard.pages.slices import slices_path, write_slices
 from bench.leaderboard.pages.trend import write_trend
@@ -79,6 +80,7 @@ class Job:
         older: ids of members that were made by older code.
         references: the reference systems.
         evidence: id of a member -> how far its ranking is known to be its method's.
+        frame: what all pages of the site share.
         interrupted: whether a build was killed since the last complete build of the site.
     """
 
@@ -93,6 +95,7 @@ class Job:
     older: frozenset[str]
     references: References
     evidence: Mapping[str, Evidence]
+    frame: Frame
     interrupted: bool
 
     @property
@@ -124,6 +127,7 @@ class Job:
                 "how": [self.verify, self.most_lines, self.keep, self.sized, self.choices],
                 "older": sorted(self.older),
                 "evidence": dict(self.evidence),
+                "frame": [self.frame.words.model_dump(), sorted(self.frame.files), self.frame.gates],
                 "references": [is_reference_system(item, self.references) for item in self.members],
                 "data": state_of_data(self.members[0].manifest.dataset.spec),
                 "methods": {name: repr(describe_method(name)) for name in sorted(families)},
@@ -210,6 +214,7 @@ def _make_choices(job: Job) -> BoardOutput:
 
 
 def _make(job: Job) -> BoardOutput:
+    use_frame(job.frame)
     if job.of_choices:
         return _make_choices(job)
     key = job.key()

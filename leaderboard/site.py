@@ -24,8 +24,8 @@ from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_bo
 from bench.leaderboard.boards.rankingset import DECLARED, check_references, read_ranking_set, views_of
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.exports.write import write_exports
-from bench.leaderboard.pages.registry import ChoiceBoard, SiteData, pages
-from bench.leaderboard.pages.rendering import render, static_files
+from bench.leaderboard.pages.registry import ChoiceBoard, Frame, SiteData, pages
+from bench.leaderboard.pages.rendering import render, static_files, use_frame
 from bench.leaderboard.pages.result import download_lines
 from bench.leaderboard.writer import Writer, WrittenFiles
 from bench.lookup.current import Built, is_of_today
@@ -102,6 +102,8 @@ def build_site(
     given = {page.name: page.read(files[page.name]) for page in pages() if page.read and page.name in files}
     set_file = ranking_set or DECLARED
     chosen = read_ranking_set(set_file)
+    frame = Frame(chosen.site, frozenset(given), baselines is not None)
+    use_frame(frame)
     if policy is not None and baselines is None:
         raise UsageError(f"the policy {policy} judges baselines: name them with --baselines.")
     gates = None if baselines is None else read_gates(baselines, policy)
@@ -128,7 +130,7 @@ def build_site(
         with progress.stage("build", len(groups) + len(chosen_groups), "boards") as stage:
             # First, because the pages of datasets link to the choices on them.
             first = _jobs(
-                chosen_groups, results, out, downloads, drawn, chosen.references, decisions, writer.interrupted
+                chosen_groups, results, out, downloads, drawn, chosen.references, decisions, frame, writer.interrupted
             )
             for done in run_jobs(first, jobs):
                 rejected += done.rejected
@@ -137,7 +139,7 @@ def build_site(
                 stage.advance()
             paths = {item.board.spec: item.path for item in reversed(choices)}
             work = _jobs(
-                groups, results, out, downloads, drawn, chosen.references, decisions, writer.interrupted, paths
+                groups, results, out, downloads, drawn, chosen.references, decisions, frame, writer.interrupted, paths
             )
             for done in run_jobs(work, jobs):
                 rejected += done.rejected
@@ -160,6 +162,8 @@ def build_site(
         # Use an edited catalogue in its current form.
         at_hand = {board.spec: board.content_hash for board in boards if board.slug not in absent}
         views, unranked = views_of(chosen, boards, at_hand)
+        # A site that declares nothing lacks nothing.
+        unranked = unranked if ranking_set is not None else []
         cache = BuildCache(out)
         ranked = overall_boards(views, masks, absent, cache)
         histories = [] if gates is None else gate_histories(*gates, every)
@@ -178,8 +182,11 @@ def build_site(
             histories,
             choices,
             decisions,
+            frame,
         )
         for page in pages():
+            if not page.when(frame):
+                continue
             if page.write is not None:
                 page.write(content, writer)
             if page.values is not None and (values := page.values(content)) is not None:
@@ -221,6 +228,7 @@ def _jobs(
     drawn: Collection[str],
     references: References,
     decisions: Decisions,
+    frame: Frame,
     interrupted: bool,
     choices: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Job]:
@@ -245,6 +253,7 @@ def _jobs(
             frozenset(item.manifest.result_id for item in group) & older,
             references,
             {item.manifest.result_id: decisions.evidence(item.manifest) for item in group},
+            frame,
             interrupted,
         )
         for group in groups

@@ -62,6 +62,24 @@ class DeclaredView(StrictRecord):
     card: bool = True
 
 
+class SiteWords(StrictRecord):
+    """What a site says of itself, and whether it is public.
+
+    Attributes:
+        title: its name, and the head of its first page.
+        lead: the sentence below.
+        public: whether others hand in results: it then has a page on submitting, and says how to cite it.
+    """
+
+    title: str = Field("Tool retrieval, under one protocol", min_length=1, max_length=80)
+    lead: str = Field(
+        "Which method finds the tools that an agent needs? Every method gets the same queries, tools and tool texts; "
+        "every number links to its result and to the command that made it.",
+        max_length=600,
+    )
+    public: bool = False
+
+
 class RankingSet(StrictRecord):
     """The content of `ranking_set.toml`. A set without version, views and content takes those of the public set.
 
@@ -71,12 +89,14 @@ class RankingSet(StrictRecord):
         content: spec -> the content hash that counts; for other datasets the available content counts, else that of
             most results.
         references: id of a reference system's result -> digest of its manifest.
+        site: the words of the site.
     """
 
     version: str = Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+-]{0,29}$")
     views: list[DeclaredView] = Field(min_length=1)
     content: dict[str, str] = {}
     references: dict[_ResultId, _Digest] = {}
+    site: SiteWords = SiteWords()
 
     @model_validator(mode="before")
     @classmethod

@@ -62,4 +62,4 @@ def _rule_line(rule: RuleReport) -> str:
     return f"{rule.name}: {rule.verdict}"
 
 
-PAGE = Page("gates", "gates.html", values=_values)
+PAGE = Page("gates", "gates.html", values=_values, when=lambda frame: frame.gates, entry="Gates", order=8)

@@ -24,7 +24,7 @@ from bench.leaderboard.boards.decisions import Decisions
 from bench.leaderboard.boards.gates import BaselineHistory
 from bench.leaderboard.boards.overall import Overall
 from bench.leaderboard.boards.pairs import Pairs
-from bench.leaderboard.boards.rankingset import View, main_boards
+from bench.leaderboard.boards.rankingset import SiteWords, View, main_boards
 from bench.leaderboard.writer import Writer
 
 
@@ -62,6 +62,7 @@ class SiteData:
         gates: histories of baselines, if the site has them.
         choices: choices of language models among retrieved tools, by dataset.
         decisions: what the board's maintainers accepted and withdrew.
+        frame: what all pages share.
     """
 
     boards: Sequence[Board]
@@ -78,12 +79,28 @@ class SiteData:
     gates: Sequence[BaselineHistory]
     choices: Sequence[ChoiceBoard] = ()
     decisions: Decisions = field(default_factory=Decisions)
+    frame: Frame = field(default_factory=lambda: Frame())
 
     @property
     def main(self) -> dict[str, Board]:
         """Spec -> the board that counts for a dataset: on the declared content, else on the available one."""
         declared = {board.spec: board.content_hash for view in self.views for board in view.boards}
         return main_boards(self.boards, {**self.at_hand, **declared})
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What all pages of a site share.
+
+    Attributes:
+        words: what the site says of itself.
+        files: names of the pages whose file the user gave.
+        gates: whether the site shows baselines.
+    """
+
+    words: SiteWords = field(default_factory=SiteWords)
+    files: frozenset[str] = frozenset()
+    gates: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,6 +112,7 @@ class Page:
         path: path of its pages, such as `metrics.html` or `m/*.html`.
         write: writes them; None for pages written with their board, and for pages with `values`.
         values: for a single page whose template has its name: the template's input; None if the site lacks the page.
+        when: whether a site has it and its entry in the navigation.
         entry: its text in the navigation; empty if other pages link to it.
         order: the position of its entry in the navigation.
         file: for a page made from a file that the user names: the help text of the option `--NAME`.
@@ -107,6 +125,7 @@ class Page:
     path: str
     write: Callable[[SiteData, Writer], None] | None = None
     values: Callable[[SiteData], Mapping[str, Any] | None] | None = None
+    when: Callable[[Frame], bool] = lambda frame: True
     entry: str = ""
     order: int = 0
     file: str = ""
@@ -130,6 +149,6 @@ def pages() -> tuple[Page, ...]:
     return tuple(sorted(kinds, key=lambda page: (not page.entry, page.order, page.name)))
 
 
-def navigation() -> list[tuple[str, str]]:
-    """Text and path of each entry of the navigation."""
-    return [(page.entry, page.path) for page in pages() if page.entry]
+def navigation(frame: Frame) -> list[tuple[str, str]]:
+    """Text and path of each entry of a site's navigation."""
+    return [(page.entry, page.path) for page in pages() if page.entry and page.when(frame)]

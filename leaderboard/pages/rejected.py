@@ -11,4 +11,8 @@ def _values(content: SiteData) -> dict[str, Any]:
     return {"rejected": content.rejected}
 
 
-PAGE = Page("rejected", "rejected.html", values=_values, entry="Rejected", order=8)
+PAGE = Page(
+    "rejected",
+    "rejected.html",
+    values=_values,
+)

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from bench.base.text import clean, label, unique_slug
 from bench.interface import PROTOCOL_VERSION
-from bench.leaderboard.pages.registry import navigation, page_modules
+from bench.leaderboard.pages.registry import Frame, navigation, page_modules
 from bench.metrics.measure import measure_name
 from bench.results.costs import money_per_query
 from bench.results.manifest import Manifest
@@ -73,12 +73,21 @@ def environment() -> jinja2.Environment:
         ival=_interval,
         signed_ival=partial(numbers.interval, sign=True, none=""),
         slug=unique_slug,
-        navigation=navigation(),
         anchor=anchor,
         quoted=quote,
         protocol=PROTOCOL_VERSION,
     )
+    _use(made, Frame())
     return made
+
+
+def use_frame(frame: Frame) -> None:
+    """Render the pages of this process for a site."""
+    _use(environment(), frame)
+
+
+def _use(made: jinja2.Environment, frame: Frame) -> None:
+    made.globals.update(navigation=navigation(frame), site=frame.words)
 
 
 def _folders() -> list[Path]:

@@ -1,8 +1,15 @@
-"""The page that says how to submit a result."""
+"""The page that says how to submit a result. A site has it if others hand in results."""
 
 from __future__ import annotations
 
-from bench.leaderboard.pages.changes import has_changes
-from bench.leaderboard.pages.registry import Page
+from typing import Any
 
-PAGE = Page("submit", "submit.html", values=lambda content: {"changes": has_changes(content)}, entry="Submit", order=7)
+from bench.leaderboard.pages.changes import has_changes
+from bench.leaderboard.pages.registry import Page, SiteData
+
+
+def _values(content: SiteData) -> dict[str, Any]:
+    return {"changes": has_changes(content)}
+
+
+PAGE = Page("submit", "submit.html", values=_values, when=lambda frame: frame.words.public, entry="Submit", order=7)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kit.sites import Built
@@ -51,7 +52,7 @@ def _entries(text: str) -> list[str]:
 def test_every_page_is_of_a_kind_and_every_entry_leads_to_a_page(ready_site: Built) -> None:
     site = ready_site
     kinds = [page.path for page in registry.pages()]
-    entries = [path for _, path in registry.navigation()]
+    entries = [path for _, path in registry.navigation(registry.Frame())]
     assert entries[0] == "index.html"
     for page in site.pages():
         path = str(page.path.relative_to(site.folder))
@@ -74,3 +75,35 @@ def test_kinds_have_names_and_places_of_their_own() -> None:
     assert len({page.name for page in pages}) == len(pages)
     places = [page.order for page in pages if page.entry]
     assert places == sorted(set(places))
+
+
+def test_a_team_s_site_has_its_own_title_and_nothing_for_visitors(bench: Callable[..., Any], ready: Path) -> None:
+    Path("set.toml").write_text('[site]\ntitle = "Search of the desk"\nlead = "What we ship."\n', "utf-8")
+    bench("leaderboard", "build", "--results", ready, "--out", "site", "--ranking-set", "set.toml")
+    home = Path("site", "index.html").read_text("utf-8")
+    assert "<h1>Search of the desk</h1>" in home
+    assert '<a class="brand" href="index.html">Search of the desk</a>' in home
+    assert "What we ship." in home
+    assert _entries(home) == ["index.html", "datasets.html", "methods.html", "compare.html", "metrics.html"]
+    assert not Path("site", "submit.html").exists()
+    assert not Path("site", "reproduction.html").exists()
+    assert "@misc" not in home
+
+
+def test_a_public_site_says_how_to_submit_and_to_cite(bench: Callable[..., Any], ready: Path) -> None:
+    Path("set.toml").write_text("[site]\npublic = true\n", "utf-8")
+    bench("leaderboard", "build", "--results", ready, "--out", "site", "--ranking-set", "set.toml")
+    home = Path("site", "index.html").read_text("utf-8")
+    assert "submit.html" in _entries(home)
+    assert "Submit a result" in Path("site", "submit.html").read_text("utf-8")
+    assert "@misc" in home
+    # Pages of a site that is no longer public are removed.
+    bench("leaderboard", "build", "--results", ready, "--out", "site")
+    assert not Path("site", "submit.html").exists()
+    assert "submit.html" not in Path("site", "metrics.html").read_text("utf-8")
+
+
+def test_a_site_without_a_declared_set_does_not_list_what_it_lacks(bench: Callable[..., Any], ready: Path) -> None:
+    said = bench("leaderboard", "build", "--results", ready, "--out", "site", "--strict")
+    assert "incomplete" not in said.err
+    assert "is not shown" not in Path("site", "index.html").read_text("utf-8")

@@ -65,6 +65,7 @@ PAGE = Page(
     "reproduction",
     "reproduction.html",
     _write,
+    when=lambda frame: "reproduction" in frame.files,
     entry="Reproduction",
     order=6,
     file="A reproduction.json to publish with the results.",
