@@ -334,9 +334,7 @@ def test_a_check_whose_reader_goes_away_still_comes_to_its_exit_code(bench: Benc
         assert "Traceback" not in done.err
 
 
-def test_the_exit_codes_are_those_of_the_documents_and_of_the_help(bench: Bench) -> None:
+def test_the_help_has_every_exit_code(bench: Bench) -> None:
     help_text = " ".join(bench("--help").out.split())
-    document = (Path(__file__).resolve().parent.parent.parent / "docs" / "results.md").read_text("utf-8")
     for code, meaning in EXIT_CODES.items():
         assert f" {code} {meaning}" in help_text
-        assert f"| {code} | " in document
