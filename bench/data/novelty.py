@@ -19,7 +19,7 @@ NOVELTY = ("seen", "dev", "mixed", "unseen")
 def novelty(queries: Sequence[Query], unit_of: Mapping[str, Hashable]) -> dict[str, str]:
     """Classify every judged dev and test query by whether past queries share its gold.
 
-    A tool is seen if it is gold for a train query, as in section 1 of the protocol. The values:
+    A tool is seen if it is gold for a train query, as the protocol says. The values:
 
     - `seen`: all of the query's gold is seen.
     - `unseen`: none of it is, and none is gold for a dev query.

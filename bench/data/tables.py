@@ -66,7 +66,7 @@ class Tool:
     deprecated: bool = False
 
     def text(self, template: Template) -> str:
-        """The text that methods index, by section 4 of the protocol.
+        """The text that methods index, by rule 6 of the protocol.
 
         Raises:
             UsageError: a Jinja template fails on this tool, or makes too long a text.
@@ -95,7 +95,7 @@ class Tool:
         return tuple(dict.fromkeys(_field_names(json.loads(self.returns))))
 
 
-# The named templates of tool text (PROTOCOL, section 4) ---------------------------------------------------------------
+# The named templates of tool text (protocol, rule 6) -------------------------------------------------------------------
 
 
 def describe(tool: Tool) -> str:

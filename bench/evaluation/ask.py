@@ -456,7 +456,7 @@ def _violation(method: Method, dataset: Dataset, rows: NDArray[np.int64], violat
         where = f" for query {dataset.queries[int(rows[violation.query])].query_id}"
     if violation.tool is not None:
         where += f", tool {dataset.tools[violation.tool].tool_id}"
-    return f"method {method.spec} {violation}{where}; the protocol does not allow it (section 3, rule 4)."
+    return f"method {method.spec} {violation}{where}; the protocol does not allow it (rule 4)."
 
 
 def _join_batches(parts: Sequence[Batch], resumed: bool) -> Answers:

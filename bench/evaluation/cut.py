@@ -1,4 +1,4 @@
-"""Cuts: turn a ranking into a recommended set (PROTOCOL section 2).
+"""Cuts: turn a ranking into a recommended set (protocol, cuts).
 
 size        the first k tools, the same k for every query
 threshold   the tools whose score is at least t; none if no score reaches it (the method abstains)

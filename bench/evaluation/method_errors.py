@@ -42,7 +42,7 @@ def method_errors(method: Method, doing: str) -> Iterator[None]:
         raise
     except Violation as violation:
         raise MethodError(
-            f"method {method.spec} {violation} while {doing}; the protocol does not allow it (section 3, rule 4)."
+            f"method {method.spec} {violation} while {doing}; the protocol does not allow it (rule 4)."
         ) from None
     except (Exception, SystemExit) as error:
         places = {type(part).__module__ for part in methods_of(method)}

@@ -1,4 +1,4 @@
-"""Means against a threshold: tests of a margin or a floor (section 5 of the protocol). Gates and comparisons call it.
+"""Means against a threshold: tests of a margin or a floor (protocol, gate). Gates and comparisons call it.
 
 One pair of bounds answers both questions about a margin. Is the candidate worse by more than the margin
 (non-inferiority)? Are the two equal within it? For the latter, two one-sided tests (Schuirmann 1987; Lakens 2017)

@@ -22,7 +22,7 @@ _BLOCK = 1 << 20
 def randomisation_test(
     differences: NDArray[np.float64], flips: int = FLIPS, seed: int = 0, units: NDArray[np.int64] | None = None
 ) -> NDArray[np.float64]:
-    """Two-sided p-values of the paired randomisation test on the mean (protocol, section 5).
+    """Two-sided p-values of the paired randomisation test on the mean (protocol, tests).
 
     Under the hypothesis that the system behind an answer does not matter, each sign of a difference is equally likely.
     p is the share of sign vectors whose mean is at least as far from zero as the observed one: counted over all 2^m of
