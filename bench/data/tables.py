@@ -95,7 +95,7 @@ class Tool:
         return tuple(dict.fromkeys(_field_names(json.loads(self.returns))))
 
 
-# The named templates of tool text (protocol, rule 6) -------------------------------------------------------------------
+# The named templates of tool text (protocol, rule 6) ------------------------------------------------------------------
 
 
 def describe(tool: Tool) -> str:
