@@ -287,9 +287,11 @@ def _answers(rows: list[_QueryAnswer | None]) -> Answers:
 def write_trec(result: StoredResult) -> Iterator[str]:
     """Lines of a TREC run; a method without scores gets 1 / rank, which keeps its order."""
     tag = _escape_id(result.manifest.method.spec)
-    for row in result.run.to_pylist():
-        score = row["score"] if row["score"] is not None else 1 / row["rank"]
-        yield f"{_escape_id(row['query_id'])} Q0 {_escape_id(row['tool_id'])} {row['rank']} {score!r} {tag}\n"
+    queries, tools, ranks, scores = (result.run[name].to_pylist() for name in ("query_id", "tool_id", "rank", "score"))
+    # Each id is escaped once, not once for each of its lines.
+    shown = {name: _escape_id(name) for name in {*queries, *tools}}
+    for query, tool, rank, score in zip(queries, tools, ranks, scores, strict=True):
+        yield f"{shown[query]} Q0 {shown[tool]} {rank} {1 / rank if score is None else score!r} {tag}\n"
 
 
 def write_jsonl(result: StoredResult) -> Iterator[str]:
