@@ -19,7 +19,7 @@ different things, such as two services that each return their version.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
@@ -33,11 +33,14 @@ from bench.data.tables import Tool
 _WORD = re.compile(r"[^\W_]+[+#]*")
 
 
-def readings(tools: Iterable[Tool]) -> NDArray[np.int64]:
+def readings(tools: Sequence[Tool]) -> NDArray[np.int64]:
     """(tools,) numbers, equal for tools that read the same, whatever their parents; -1 for a tool without words."""
-    numbers: dict[Hashable, int] = {}
-    keys = (_key(tool) for tool in tools)
-    return np.array([-1 if key is None else numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+    # The keys of a whole library would fill the memory; most tools differ in the hashes of theirs already.
+    hashes = [hash(_key(tool)) for tool in tools]
+    shared = {code for code, times in Counter([hash(None), *hashes]).items() if times > 1}
+    numbers: dict[Hashable, int] = {None: -1}
+    keys = (_key(tool) if code in shared else code for tool, code in zip(tools, hashes, strict=True))
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
 def alternatives(

@@ -4,7 +4,7 @@ Agents pay for tool descriptions by the token. Every model counts differently; t
 available on every machine, so figures are comparable.
 
 The tokeniser lower-cases a text, splits it at white space and punctuation, and cuts each word on its own. So the count
-of a text is the sum over its words, and the tokeniser needs to see each word only once.
+of a text is the sum over its words, and the tokeniser needs to cut each word only once.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import filterfalse
 from typing import Any
 
 import numpy as np
@@ -73,13 +74,14 @@ def tokeniser() -> str:
 
 
 class _WordCounts(dict[bytes, int]):
-    """Word -> its tokens, by the tokeniser when first asked."""
+    """Word of ASCII letters and digits -> its tokens, by the tokeniser when first asked."""
 
     def __init__(self) -> None:
         self._tokenizer = _load()
+        self._cut = self._tokenizer.model.tokenize
 
     def __missing__(self, word: bytes) -> int:
-        count = len(self._tokenizer.encode(word.decode(), add_special_tokens=False).ids)
+        count = len(self._cut(word.decode()))
         if len(word) <= _LONGEST:
             if len(self) >= _MOST_WORDS:
                 self.clear()
@@ -88,12 +90,14 @@ class _WordCounts(dict[bytes, int]):
 
     def total(self, text: str) -> int:
         """The tokens of a text."""
-        # The tokeniser takes what is between two spaces on its own, too.
-        parts = [text] if _is_plain(text) else text.split(" ")
-        plain = " ".join(filter(_is_plain, parts)).encode()
-        marks = len(plain) - len(plain.translate(None, _MARKS))
-        words = plain.translate(_WORDS, _DROPPED).split()
-        return marks + sum(map(self.__getitem__, words)) + sum(self[p.encode()] for p in parts if not _is_plain(p))
+        if not _is_plain(text):
+            # What is between two spaces does not depend on the rest.
+            parts = text.split(" ")
+            other = self._tokenizer.encode(" ".join(filterfalse(_is_plain, parts)), add_special_tokens=False)
+            return len(other.ids) + self.total(" ".join(filter(_is_plain, parts)))
+        data = text.encode()
+        marks = len(data) - len(data.translate(None, _MARKS))
+        return marks + sum(map(self.__getitem__, data.translate(_WORDS, _DROPPED).split()))
 
 
 def _is_plain(text: str) -> bool:
