@@ -31,6 +31,8 @@ from bench.data.parents import parent_of
 from bench.data.tables import Tool
 
 _WORD = re.compile(r"[^\W_]+[+#]*")
+#: Splits a text of ASCII without `+` and `#` into the same words, in less than half the time.
+_SPACES = {code: " " for code in range(128) if not chr(code).isalnum()}
 
 
 def readings(tools: Sequence[Tool]) -> NDArray[np.int64]:
@@ -71,7 +73,9 @@ def alternatives(
 
 def _key(tool: Tool) -> Hashable:
     """Equal for tools that read the same; None for a tool without words."""
-    words = frozenset(_WORD.findall(f"{tool.name} {tool.description}".casefold()))
+    text = f"{tool.name} {tool.description}".casefold()
+    simple = text.isascii() and "+" not in text and "#" not in text
+    words = frozenset(text.translate(_SPACES).split() if simple else _WORD.findall(text))
     return (words, frozenset(parameter.name.casefold() for parameter in tool.parameters)) if words else None
 
 
