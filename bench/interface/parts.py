@@ -22,7 +22,7 @@ T = TypeVar("T", bound=Fact)
 
 #: Rooms of bench whose objects contain no parts: a method's inputs and its progress.
 _GIVEN = ("bench.data", "bench.interface", "bench.base")
-_HOLDERS = (Method, list, tuple, set, frozenset, dict, MethodType, partial)
+_HOLDERS = (list, tuple, set, frozenset, dict, MethodType, partial)
 
 
 def tree(method: Method) -> list[Part]:
@@ -205,7 +205,7 @@ def _inside(item: object, package: str) -> Iterable[object] | None:
 
 
 def _may_hold(kind: type, package: str) -> bool:
-    """Whether an object of this class may be a part, or hold one."""
+    """Whether an object of this class may be a part, or hold one. A part has `revisions`."""
     own = kind.__module__.partition(".")[0] == package and not kind.__module__.startswith(_GIVEN)
     return own or issubclass(kind, _HOLDERS) or callable(getattr(kind, "revisions", None))
 

@@ -64,6 +64,7 @@ def test_signs_that_belong_to_a_word_count() -> None:
 
 def test_tools_without_a_word_have_no_alternatives() -> None:
     assert alternatives([Tool("a", "-", " ", "", "One"), Tool("b", "!", "", "", "Two")]) == {}
+    assert [number < 0 for number in readings([Tool("a", "-", ""), TOOL]).tolist()] == [True, False]
 
 
 def test_only_the_wanted_tools_are_looked_up() -> None:
