@@ -2,9 +2,9 @@
 
     python benchmarks/growth.py [--tools 20000,60000,180000] [--queries 1000,3000,9000]
 
-Texts are those of `lexical.py`. Each dataset is added by its tables and run twice, each time in a process of its own:
-first with an empty cache, then again with another k1. One size varies while the other is the first of its list. The
-last column is the exponent b of CPU seconds = a * size ^ b (or MiB) by least squares over all sizes: 1 is linear.
+Texts are those of `lexical.py`. Each dataset is run twice, each time in a process of its own: first with an empty
+cache, then again with another k1. One size varies while the other is the first of its list. The powers are the
+exponents b of CPU seconds = a * size ^ b, and of MiB, by least squares over the logarithms of all sizes: 1 is linear.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ from bench.data.parquet import write_dataset
 from bench.data.tables import Query, Tables, Tool
 from bench.registry import load_dataset
 
-#: Dataset -> method of the first run and of the second.
-METHODS = ("bm25", "bm25(k1=1.5)")
-Cost = tuple[float, float]
+METHODS = {"first": "bm25", "again": "bm25(k1=1.5)"}
 
 
 def add(folder: Path, tools: int, queries: int) -> None:
@@ -45,7 +43,7 @@ def add(folder: Path, tools: int, queries: int) -> None:
     write_dataset(Dataset.build("growth", card, Tables(library, asked)), folder / "data" / "datasets" / "growth")
 
 
-def cost(folder: Path, method: str) -> Cost:
+def cost(folder: Path, method: str) -> tuple[float, float]:
     """CPU seconds and peak MiB of a run in a process of its own."""
     places = {f"BENCH_{name.upper()}": str(folder / name) for name in ("data", "cache", "results")}
     command = [sys.executable, "-m", "bench", "run", "-m", method, "-d", "growth", "--quiet"]
@@ -56,9 +54,20 @@ def cost(folder: Path, method: str) -> Cost:
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
-def power(sizes: Sequence[int], values: Sequence[float]) -> float:
-    """The slope of a line through logarithms."""
-    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+def measure(what: str, sizes: Sequence[int], others: int) -> None:
+    """Print a row for the first run and one for the second."""
+    costs: dict[str, list[tuple[float, float]]] = {run: [] for run in METHODS}
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as name:
+            add(Path(name), *((size, others) if what == "tools" else (others, size)))
+            for run, method in METHODS.items():
+                costs[run].append(cost(Path(name), method))
+    for run, measured in costs.items():
+        powers = np.polyfit(np.log(sizes), np.log(measured), 1)[0]
+        seconds, memory = zip(*measured, strict=True)
+        cells = [", ".join(map("{:.1f}".format, seconds)), ", ".join(map("{:.0f}".format, memory))]
+        row = [what, run, ", ".join(map("{:,}".format, sizes)), *cells, "{:.2f}, {:.2f}".format(*powers)]
+        print("| " + " | ".join(row) + " |", flush=True)
 
 
 def main() -> None:
@@ -66,26 +75,9 @@ def main() -> None:
     for size, usual in (("--tools", "20000,60000,180000"), ("--queries", "1000,3000,9000")):
         parser.add_argument(size, type=lambda text: [int(part) for part in text.split(",")], default=usual)
     given = parser.parse_args()
-    print(f"load {os.getloadavg()[0]:.1f} at the start\n| | {'sizes'} | CPU, s | MiB | powers |\n" + "|---" * 5 + "|")
-    for what, pairs in (
-        ("tools", [(tools, given.queries[0]) for tools in given.tools]),
-        ("queries", [(given.tools[0], queries) for queries in given.queries]),
-    ):
-        costs: list[list[Cost]] = []
-        for pair in pairs:
-            with tempfile.TemporaryDirectory() as name:
-                add(Path(name), *pair)
-                costs.append([cost(Path(name), method) for method in METHODS])
-        sizes = [max(pair) if what == "tools" else pair[1] for pair in pairs]
-        for run, measured in zip(("first", "again"), zip(*costs, strict=True), strict=True):
-            seconds, memory = zip(*measured, strict=True)
-            powers = f"{power(sizes, seconds):.2f}, {power(sizes, memory):.2f}" if len(sizes) > 1 else ""
-            print(
-                f"| {what}, {run} | {', '.join(f'{size:,}' for size in sizes)} "
-                f"| {', '.join(f'{each:.1f}' for each in seconds)} | {', '.join(f'{each:.0f}' for each in memory)} "
-                f"| {powers} |",
-                flush=True,
-            )
+    print(f"load {os.getloadavg()[0]:.1f} at the start\n| | run | sizes | CPU, s | MiB | powers |\n{'|---' * 6}|")
+    measure("tools", given.tools, given.queries[0])
+    measure("queries", given.queries, given.tools[0])
 
 
 if __name__ == "__main__":

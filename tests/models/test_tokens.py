@@ -56,11 +56,6 @@ def test_the_tools_and_queries_of_a_dataset_have_them_too() -> None:
     assert count_tokens(texts).tolist() == by_tokeniser(texts)
 
 
-def test_every_special_token_goes_to_the_tokeniser() -> None:
-    for token in TOKENISER.get_added_tokens_decoder().values():
-        assert tokens._SPECIAL.fullmatch(token.content)
-
-
 def test_memory_for_words_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "_MOST_WORDS", 5)
     counts = tokens._WordCounts()
