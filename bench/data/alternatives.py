@@ -19,7 +19,7 @@ different things, such as two services that each return their version.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
@@ -31,13 +31,18 @@ from bench.data.parents import parent_of
 from bench.data.tables import Tool
 
 _WORD = re.compile(r"[^\W_]+[+#]*")
+#: Splits a text of ASCII without `+` and `#` into the same words, in less than half the time.
+_SPACES = {code: " " for code in range(128) if not chr(code).isalnum()}
 
 
-def readings(tools: Iterable[Tool]) -> NDArray[np.int64]:
+def readings(tools: Sequence[Tool]) -> NDArray[np.int64]:
     """(tools,) numbers, equal for tools that read the same, whatever their parents; -1 for a tool without words."""
-    numbers: dict[Hashable, int] = {}
-    keys = (_key(tool) for tool in tools)
-    return np.array([-1 if key is None else numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+    # The keys of a whole library would fill the memory; most tools differ in the hashes of theirs already.
+    hashes = [hash(_key(tool)) for tool in tools]
+    shared = {code for code, times in Counter([hash(None), *hashes]).items() if times > 1}
+    numbers: dict[Hashable, int] = {None: -1}
+    keys = (_key(tool) if code in shared else code for tool, code in zip(tools, hashes, strict=True))
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
 def alternatives(
@@ -68,7 +73,9 @@ def alternatives(
 
 def _key(tool: Tool) -> Hashable:
     """Equal for tools that read the same; None for a tool without words."""
-    words = frozenset(_WORD.findall(f"{tool.name} {tool.description}".casefold()))
+    text = f"{tool.name} {tool.description}".casefold()
+    simple = text.isascii() and "+" not in text and "#" not in text
+    words = frozenset(text.translate(_SPACES).split() if simple else _WORD.findall(text))
     return (words, frozenset(parameter.name.casefold() for parameter in tool.parameters)) if words else None
 
 

@@ -151,9 +151,9 @@ class Dataset:
         the spelling of the spec are left out: they do not change what is measured.
         """
         digest = hashlib.sha256(b"bench dataset 1\n")
+        to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
         for row in self._hashed_rows():
-            digest.update(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass"))
-            digest.update(b"\n")
+            digest.update(f"{to_json(row)}\n".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
     def _hashed_rows(self) -> Iterable[list[Any]]:

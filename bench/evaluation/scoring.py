@@ -24,7 +24,7 @@ from bench.metrics.chance import with_chance
 from bench.metrics.destructive import with_destructive
 from bench.metrics.ties import TieBand, tie_band
 from bench.models.tokens import can_count_tokens, count_tokens, tokeniser
-from bench.results.code_versions import ties_hash, token_hash
+from bench.results.code_versions import template_hash, ties_hash, token_hash
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import Metrics, Repeats, Ties
 from bench.results.repeats import variations
@@ -227,12 +227,10 @@ class _ToolTokens:
 
     @staticmethod
     def of(dataset: Dataset, template: Template) -> _ToolTokens:
-        code = f"{token_hash()} {tokeniser()}"
-
         def count(chosen: Template) -> NDArray[np.int64]:
-            return per_tool(
-                dataset, f"tokens {chosen}", code, lambda: count_tokens([tool.text(chosen) for tool in dataset.tools])
-            )
+            code = f"{token_hash()} {template_hash(chosen)} {tokeniser()}"
+            texts = (tool.text(chosen) for tool in dataset.tools)
+            return per_tool(dataset, f"tokens {chosen}", code, lambda: count_tokens(texts))
 
         texts = count(template)
         return _ToolTokens(texts, texts if template == DEFINITION else count(DEFINITION))

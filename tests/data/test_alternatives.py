@@ -6,9 +6,11 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bench.data.alternatives import alternatives as alternatives_of
-from bench.data.alternatives import with_alternatives
+from bench.data.alternatives import readings, with_alternatives
 from bench.data.gold import Gold
 from bench.data.tables import Parameter, Tool
 
@@ -62,6 +64,7 @@ def test_signs_that_belong_to_a_word_count() -> None:
 
 def test_tools_without_a_word_have_no_alternatives() -> None:
     assert alternatives([Tool("a", "-", " ", "", "One"), Tool("b", "!", "", "", "Two")]) == {}
+    assert [number < 0 for number in readings([Tool("a", "-", ""), TOOL]).tolist()] == [True, False]
 
 
 def test_only_the_wanted_tools_are_looked_up() -> None:
@@ -78,3 +81,9 @@ def test_a_tool_that_is_gold_itself_is_no_alternative() -> None:
     result = [groups.tools[first:last].tolist() for first, last in pairwise(groups.members)]
     assert result == [[0, 1, 2], [3], [0, 2], [1, 2], [5]]
     assert groups.grades.tolist() == [2, 1, 1, 1, 3]
+
+
+@given(st.text(st.characters(max_codepoint=127) | st.sampled_from("+#aA1 _"), max_size=20))
+def test_a_text_of_ascii_reads_as_it_does_beside_other_signs(text: str) -> None:
+    # A dash is not part of a word.
+    assert len(set(readings([Tool("a", "", text), Tool("b", "", f"{text} —")]))) == 1

@@ -1,4 +1,4 @@
-"""Numbers of each tool of a large library are worked out once, and never taken from a damaged or another cache."""
+"""Numbers of each tool of a library are worked out once, and never taken from a damaged or another cache."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import bench.evaluation.tool_cache as pertool
 from bench.base.config import config_context
 from bench.data.dataset import Dataset
 from bench.evaluation.lenient import lenient_gold
@@ -21,9 +20,8 @@ from bench.registry import load_dataset
 
 
 @pytest.fixture
-def starter(monkeypatch: pytest.MonkeyPatch) -> Dataset:
-    """The embedded dataset, which counts as large."""
-    monkeypatch.setattr(pertool, "_LARGE", 10)
+def starter() -> Dataset:
+    """The embedded dataset."""
     return load_dataset("starter")
 
 
@@ -60,10 +58,11 @@ def test_numbers_that_the_cache_cannot_hold_are_not_kept(starter: Dataset) -> No
 def test_numbers_are_kept_as_long_as_the_dataset_and_cannot_be_written_to() -> None:
     small = load_dataset("starter")
     work = Counter(np.arange(len(small.tools)))
-    per_tools = [per_tool(small, "small", "code", work) for _ in range(2)]
-    assert work.asked == 1
-    assert not per_tools[1].flags.writeable
-    per_tool(replace(small), "small", "code", work)
+    with config_context(cache=False):
+        per_tools = [per_tool(small, "small", "code", work) for _ in range(2)]
+        assert work.asked == 1
+        assert not per_tools[1].flags.writeable
+        per_tool(replace(small), "small", "code", work)
     assert work.asked == 2
     alive = weakref.ref(small)
     del small

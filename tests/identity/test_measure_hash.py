@@ -435,18 +435,14 @@ print(json.dumps([sorted(seen), sorted(covered)]))
 BESIDE = {
     *(f"bench.evaluation.scoring:{name}" for name in "score _per_query_table _run_table _notes_table _stack".split()),
     *(f"bench.evaluation.scoring:{name}" for name in "_query_ids _tool_ids _ToolTokens.of".split()),
-    *(
-        f"bench.models.tokens:{name}"
-        for name in "tokeniser can_count_tokens _Tokeniser._key _Tokeniser.identity".split()
-    ),
+    *("bench.models.tokens:tokeniser", "bench.models.tokens:can_count_tokens"),
     *("bench.data.dataset:Dataset.units", "bench.results.units:unit_names", "bench.data.tables:Tool.text"),
-    "bench.models.shards",
     *("bench.results.code_versions", "bench.identity.reach", "bench.identity.sources", "bench.results.manifest"),
     *("bench.base.paths", "bench.base.config", "bench.base.arrow", "bench.base.records", "bench.base.parameters"),
     *("bench.base.spec", "bench.base.errors", "bench.evaluation.method_errors", "bench.evaluation.tool_cache"),
     # The range of a metric is declared with it, as its name is: interval_hash covers what is done with one.
     *("bench.metrics.measure:Metric.span", "bench.metrics.measures:_least_mean_rank"),
-    *("bench.metrics.catalogue", "bench.models.cache", "bench.base.locks", "bench.base.plugins", "bench.data.units"),
+    *("bench.metrics.catalogue", "bench.base.locks", "bench.base.plugins", "bench.data.units"),
 }
 
 
