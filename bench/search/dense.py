@@ -139,13 +139,13 @@ class VectorIndex:
         scores = np.empty((len(query_vectors), width), dtype=np.float32)
         tied = None
         ends = np.cumsum(np.bincount(rows, minlength=len(query_vectors)))
-        for query, part in enumerate(np.split(codes, ends[:-1])):
-            if not len(part):
+        for query, near in enumerate(np.split(codes, ends[:-1])):
+            if not len(near):
                 continue
-            values = self._exact(query_vectors[query], part)
+            values = self._exact(query_vectors[query], near)
             order = np.argsort(-values, kind="stable")
-            tools[query], scores[query] = part[order[:width]], values[order[:width]]
-            beyond = part[order[width:]][values[order[width:]] == scores[query, -1]]
+            tools[query], scores[query] = near[order[:width]], values[order[:width]]
+            beyond = near[order[width:]][values[order[width:]] == scores[query, -1]]
             if len(beyond):
                 tied = self._none_tied(query_vectors) if tied is None else tied
                 # As in `np.packbits`: the first tool is the highest bit.
