@@ -449,7 +449,8 @@ class Runner:
 
         # Nothing is encoded here for a model behind an endpoint.
         local = [part for part in tree(method) if not getattr(part, "paid", False)]
-        offer = offer_backend(sum(getattr(part, "computed", 0) for part in local if hasattr(part, "backend")))
+        by_torch = [part for part in local if getattr(part, "backend", "") == "torch"]
+        offer = offer_backend(sum(getattr(part, "computed", 0) for part in by_torch))
         if offer is not None:
             self.progress.note(f"{method.spec}: {offer}")
 
