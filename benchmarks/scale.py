@@ -132,10 +132,10 @@ def measure(what: str, tools: int, queries: int) -> None:
     # Large enough for compiled loops.
     work(texts(20_000, 2, 4, random), query_texts[:2])
     reset_peak_memory()
-    before = _resident()
+    before, started = _resident(), time.process_time()
     times = work(documents, query_texts)
     peak = peak_memory_mib() or math.nan
-    print(json.dumps({"times": times, "memory": peak - before}))
+    print(json.dumps({"times": times, "cpu": time.process_time() - started, "memory": peak - before}))
 
 
 def _resident() -> float:
@@ -158,7 +158,9 @@ def main() -> None:
     print(f"{given.queries} queries, best {DEPTH}, {threads()} threads, load {os.getloadavg()[0]:.1f} at the start")
     first, second = STEPS[given.part]
     print(
-        f"| side | tools | {first}, s | {second}, s | both, s | MiB | growth of time | of memory |\n" + "|---" * 8 + "|"
+        f"| side | tools | {first}, s | {second}, s | both, s | CPU, s | MiB | growth of time | of memory |\n"
+        + "|---" * 9
+        + "|"
     )
     curves: dict[str, list[Measured]] = {}
     for side in given.only or PARTS[given.part]:
@@ -177,6 +179,7 @@ def main() -> None:
                 f"{size:,}",
                 *(f"{seconds:.2f}" for seconds in seen["times"]),
                 f"{both:.2f}",
+                f"{seen['cpu']:.2f}",
                 f"{memory:.0f}",
             )
             print("| " + " | ".join([*row, *growth]) + " |", flush=True)

@@ -34,7 +34,7 @@ from bench.evaluation.up_to_date import up_to_date
 from bench.identity.used import watch_use
 from bench.interface import History, Library, Method, RecommendingMethod, version_for
 from bench.interface.marks import FLAKY, REMOTE, RESUMED
-from bench.interface.parts import has_chance, is_oracle, learns, methods_of, models, needs_history, needs_llm
+from bench.interface.parts import has_chance, is_oracle, learns, methods_of, models, needs_history, needs_llm, tree
 from bench.lookup.consistency import resolved_settings
 from bench.lookup.unfinished import begin_run, end_run
 from bench.metrics import Metric
@@ -422,6 +422,7 @@ class Runner:
         self.end(plan, item.settings)
         if manifest.method.used is not None:
             self._tell_same(result)
+        self._offer_backend(method)
         return result
 
     def _tell_same(self, result: StoredResult) -> None:
@@ -439,6 +440,19 @@ class Runner:
                     f"{other.environment.created}: edits since then have not changed them"
                 )
                 return
+
+    def _offer_backend(self, method: Method) -> None:
+        """Tell the user about a faster backend, if the method has such a parameter; the choice is the user's."""
+        if not any(getattr(part.parameters, "backend", "") == "torch" for part in methods_of(method)):
+            return
+        from bench.models.compiled import offer_backend
+
+        # Nothing is encoded here for a model behind an endpoint.
+        local = [part for part in tree(method) if not getattr(part, "paid", False)]
+        by_torch = [part for part in local if getattr(part, "backend", "") == "torch"]
+        offer = offer_backend(sum(getattr(part, "computed", 0) for part in by_torch))
+        if offer is not None:
+            self.progress.note(f"{method.spec}: {offer}")
 
 
 def check_plan(plan: Plan, method: Method, dataset: Dataset, history: History) -> None:

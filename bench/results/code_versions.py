@@ -59,11 +59,11 @@ _MAKERS = {
 #: ...) only report what the method did.
 CALLED = frozenset({"Parameters", "batch_size", "fit", "index", "rank", "recommend", "reveal"})
 #: Code without influence on numbers: errors, progress, secrets, explanations, locks, limits of spending; how a user
-#: creates and tries a method; which other templates exist.
+#: creates and tries a method; which other templates exist; when a ranking is computed by compiled code.
 _NO_PART = (
     *("bench.base.errors", "bench.base.progress", "bench.base.bars", "bench.base.secrets", "bench.base.locks"),
     *("bench.base.keys", "bench.interface.explanation", "bench.interface.construction", "bench.models.llm.budget"),
-    "bench.data.tables:TOOL_TEXTS",
+    *("bench.data.tables:TOOL_TEXTS", "bench.search.lexical:Work"),
 )
 #: Checks of a method before it runs do not change sets.
 _CHECKS = ("bench.evaluation.method_errors",)

@@ -24,19 +24,21 @@ Matrix = NDArray[np.float64]
 _SMALL = 1 << 22
 #: Queries per search and approximate scores in memory. With the buffers for candidates, a search takes about 32 MiB
 #: besides the vectors and the ranking, however large the library.
-_QUERIES, _SCORES = 256, 1 << 21
+_QUERIES, _SCORES = 512, 1 << 22
 #: From this many products of numbers on, other machines help if there are any; each takes this many queries at a time.
 _SPREAD, _SPREAD_QUERIES = 1 << 33, 128
 #: Up to this many queries are faster one by one: reading the library takes most of the time, and BLAS reads it slowly.
 _FEW = 3
 #: Numbers to convert to float64 at once.
 _CONVERTED = 1 << 20
-#: Size of a group of tools of which at first only the highest score is compared with the last place.
+#: Largest size of a group of tools of which only the highest score counts for the bound of the last place.
 _GROUP = 64
 #: A query with more candidates than this is computed in float64 for the whole library: nearly all tools are alike.
 _CROWD = 4096
 #: Between these lengths no product of two vectors comes close to the range in which float32 loses digits.
 _SHORTEST, _LONGEST = 1e-8, 1e8
+#: A vector whose length differs from 1 by at most this much counts as one of length 1 in float32 products: four terms.
+_ROUNDING = 4 * 2.0**-24
 
 
 def normalize(vectors: Vectors) -> Matrix:
@@ -72,16 +74,15 @@ class VectorIndex:
             self._all = _wide(vectors, similarity)
             return
         self._single = np.ascontiguousarray(vectors, dtype=np.float32)
-        self._lengths = np.concatenate(
-            [np.linalg.norm(vectors[part].astype(np.float64), axis=1) for part in self._parts()]
-        )
-        lengths = self._lengths[self._lengths != 0]
-        self._bounded = _within(lengths)
-        self._longest = 1.0 if similarity == "cosine" else float(lengths.max(initial=0.0))
-        if similarity == "cosine":
-            self._inverse = _inverse(self._lengths).astype(np.float32)[:, None] if self._bounded else None
-        else:
-            self._inverse = None
+        lengths = np.concatenate([np.linalg.norm(vectors[part].astype(np.float64), axis=1) for part in self._parts()])
+        others = lengths[lengths != 0]
+        self._bounded = _within(others)
+        self._longest = 1.0 if similarity == "cosine" else float(others.max(initial=0.0))
+        self._lengths = np.where(lengths != 0, lengths, 1.0)
+        self._inverse: NDArray[np.float32] | None = None
+        # Most encoders give vectors of length 1 but for rounding, which the error bound includes.
+        if similarity == "cosine" and self._bounded and np.abs(others - 1).max(initial=0.0) > _ROUNDING:
+            self._inverse = (1 / self._lengths).astype(np.float32)
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -134,39 +135,40 @@ class VectorIndex:
     def _nearest(self, query_vectors: Matrix, width: int) -> Ranking:
         """The nearest `width` tools: candidates by float32 products, ordered by float64."""
         rows, codes, crowded = self._candidates(query_vectors, width)
-        values = np.empty(len(rows), dtype=np.float32)
-        step = max(1, _CONVERTED // query_vectors.shape[1])
-        for start in range(0, len(rows), step):
-            part = slice(start, start + step)
-            wide = self.vectors[codes[part]].astype(np.float64)
-            if self.similarity == "cosine":
-                wide = _scale(wide, self._lengths[codes[part]])
-            # Each sum in a fixed order, whatever else is computed: equal vectors get equal scores.
-            values[part] = np.einsum("ij,ij->i", query_vectors[rows[part]], wide)
-        order = np.lexsort((codes, -values, rows))
-        rows, codes, values = rows[order], codes[order], values[order]
-        place = np.arange(len(rows)) - np.searchsorted(rows, np.arange(len(query_vectors)))[rows]
         tools = np.empty((len(query_vectors), width), dtype=np.int32)
         scores = np.empty((len(query_vectors), width), dtype=np.float32)
-        kept = place < width
-        tools[rows[kept], place[kept]], scores[rows[kept], place[kept]] = codes[kept], values[kept]
-        beyond = np.flatnonzero(~kept & (values == scores[rows, -1]))
         tied = None
-        if len(beyond):
-            tied = np.zeros((len(query_vectors), (len(self) + 7) // 8), dtype=np.uint8)
-            # As in `np.packbits`: the first tool is the highest bit.
-            bits = np.right_shift(128, codes[beyond] & 7).astype(np.uint8)
-            np.bitwise_or.at(tied, (rows[beyond], codes[beyond] >> 3), bits)
+        ends = np.cumsum(np.bincount(rows, minlength=len(query_vectors)))
+        for query, near in enumerate(np.split(codes, ends[:-1])):
+            if not len(near):
+                continue
+            values = self._exact(query_vectors[query], near)
+            order = np.argsort(-values, kind="stable")
+            tools[query], scores[query] = near[order[:width]], values[order[:width]]
+            beyond = near[order[width:]][values[order[width:]] == scores[query, -1]]
+            if len(beyond):
+                tied = self._none_tied(query_vectors) if tied is None else tied
+                # As in `np.packbits`: the first tool is the highest bit.
+                np.bitwise_or.at(tied[query], beyond >> 3, np.right_shift(128, beyond & 7).astype(np.uint8))
         for part in blocks(len(crowded), len(self)):
             here = crowded[part]
             whole = top_k(self._scores(query_vectors[here]), width)
             assert whole.scores is not None
             tools[here], scores[here] = whole.tools, whole.scores
             if whole.tied_beyond is not None:
-                if tied is None:
-                    tied = np.zeros((len(query_vectors), (len(self) + 7) // 8), dtype=np.uint8)
+                tied = self._none_tied(query_vectors) if tied is None else tied
                 tied[here] = whole.tied_beyond
         return Ranking(tools, scores, tied_beyond=tied)
+
+    def _none_tied(self, query_vectors: Matrix) -> NDArray[np.uint8]:
+        return np.zeros((len(query_vectors), (len(self) + 7) // 8), dtype=np.uint8)
+
+    def _exact(self, query_vector: Matrix, codes: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Similarities with tools, by float64: each sum in a fixed order, so equal vectors get equal scores."""
+        step = max(1, _CONVERTED // len(query_vector))
+        parts = (self.vectors[codes[start : start + step]] for start in range(0, len(codes), step))
+        sums = np.concatenate([np.vecdot(part.astype(np.float64), query_vector) for part in parts])
+        return (sums / self._lengths[codes] if self.similarity == "cosine" else sums).astype(np.float32)
 
     def _candidates(
         self, query_vectors: Matrix, width: int
@@ -175,53 +177,57 @@ class VectorIndex:
 
         Let E be the largest error of an approximate score, and A the `width`-th highest score. That many tools score at
         least A - E, so a tool that scores no less than the last of the ranking has an approximate score of at least A -
-        2 E. A lower value than A
-        works too: the `width`-th highest among some of the tools.
+        2 E. A lower value than A works too: the `width`-th highest among some of the tools.
 
         Returns:
-            Queries and tools, one pair per row; and the queries left out because too many tools are close to the last.
+            Queries and tools, one pair per row, in order; and the queries left out because too many tools are close to
+            the last.
         """
-        single = query_vectors.T.astype(np.float32, order="F" if len(query_vectors) <= _FEW else "C")
+        single, asking = query_vectors.astype(np.float32), len(query_vectors)
         margin = 2 * _error(query_vectors.shape[1]) * np.linalg.norm(query_vectors, axis=1) * self._longest
-        step = max(_GROUP, _SCORES // len(query_vectors) // _GROUP * _GROUP)
-        group = _GROUP
-        while group > 1 and min(step, len(self)) // group < 2 * width:
-            group //= 2
-        buffer = np.empty((min(step, len(self)), len(query_vectors)), dtype=np.float32)
-        best = np.full((width, len(query_vectors)), -np.inf, dtype=np.float32)
-        rows, codes = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-        values = np.empty(0, dtype=np.float32)
-        crowded = np.zeros(len(query_vectors), dtype=np.bool_)
+        step = min(max(_GROUP, _SCORES // asking), len(self))
+        size = _GROUP
+        while size > 1 and step // size < 4 * width:
+            size //= 2
+        buffer = np.empty(asking * step, dtype=np.float32)
+        best = np.full((asking, width), -np.inf, dtype=np.float32)
+        pairs, values = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
+        crowded, crowd = np.zeros(asking, dtype=np.bool_), max(_CROWD, 4 * width)
         for start in range(0, len(self), step):
-            part = slice(start, min(len(self), start + step))
-            scores = buffer[: part.stop - start]
-            if len(query_vectors) > _FEW:
-                np.matmul(self._single[part], single, out=scores)
+            part = slice(start, min(start + step, len(self)))
+            scores = buffer[: asking * (part.stop - start)].reshape(asking, -1)
+            if asking > _FEW:
+                np.matmul(single, self._single[part].T, out=scores)
             else:
-                for query in range(len(query_vectors)):
-                    np.einsum("ij,j->i", self._single[part], single[:, query], out=scores[:, query])
+                for query in range(asking):
+                    np.einsum("ij,j->i", self._single[part], single[query], out=scores[query])
             if self._inverse is not None:
                 scores *= self._inverse[part]
-            # Whole groups, then the tools after the last group.
-            whole = len(scores) // group * group
-            grouped = scores[:whole].reshape(-1, group, len(query_vectors))
-            highest = grouped.max(axis=1)
-            pool = np.concatenate([best, highest, scores[whole:]])
-            best = np.partition(pool, len(pool) - width, axis=0)[-width:]
-            low = np.where(crowded, np.inf, best[0].astype(np.float64) - margin)
+            # Interleaved groups of tools, and the tools after them.
+            groups = scores.shape[1] // size
+            whole = groups * size
+            highest = scores[:, :whole].reshape(asking, size, groups).max(axis=1)
+            pool = np.concatenate([best, highest, scores[:, whole:]], axis=1)
+            best = np.partition(pool, pool.shape[1] - width, axis=1)[:, -width:]
+            low = np.where(crowded, np.inf, best[:, 0].astype(np.float64) - margin)
             # Rounded down: the bound must not lose a tool.
             floor = np.nextafter(low.astype(np.float32), np.float32(-np.inf))
-            near, asking = np.nonzero(highest >= floor)
-            inside = grouped[near, :, asking]
-            pair, offset = np.nonzero(inside >= floor[asking, None])
-            rest, rest_asking = np.nonzero(scores[whole:] >= floor)
-            rows = np.concatenate([rows, asking[pair], rest_asking])
-            codes = np.concatenate([codes, start + near[pair] * group + offset, start + whole + rest])
-            values = np.concatenate([values, inside[pair, offset], scores[whole + rest, rest_asking]])
-            crowded |= np.bincount(rows[values >= floor[rows]], minlength=len(query_vectors)) > max(_CROWD, 4 * width)
-            kept = (values >= floor[rows]) & ~crowded[rows]
-            rows, codes, values = rows[kept], codes[kept], values[kept]
-        return rows, codes, np.flatnonzero(crowded)
+            high = np.zeros(-(-scores.size // 8) * 8, dtype=np.bool_)
+            np.greater_equal(scores, floor[:, None], out=high[: scores.size].reshape(scores.shape))
+            # Most eights of tools have none that is close enough.
+            eights = np.flatnonzero(high.view(np.uint64) != 0)
+            inside = np.flatnonzero(high.reshape(-1, 8)[eights])
+            rows, codes = np.divmod(8 * eights[inside >> 3] + (inside & 7), scores.shape[1])
+            pairs = np.concatenate([pairs, rows * len(self) + start + codes])
+            values = np.concatenate([values, scores[rows, codes]])
+            if part.stop == len(self) or len(pairs) > asking * crowd // 8:
+                rows = pairs // len(self)
+                kept = values >= floor[rows]
+                crowded |= np.bincount(rows[kept], minlength=asking) > crowd
+                kept &= ~crowded[rows]
+                pairs, values = pairs[kept], values[kept]
+        pairs.sort()
+        return *np.divmod(pairs, len(self)), np.flatnonzero(crowded)
 
 
 def _rank(index: VectorIndex, queries: Vectors, depth: int) -> Ranking:
@@ -253,11 +259,6 @@ def _scale(vectors: Matrix, lengths: Matrix) -> Matrix:
     return scaled
 
 
-def _inverse(lengths: Matrix) -> Matrix:
-    inverse: Matrix = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    return inverse
-
-
 def _within(lengths: Matrix) -> bool:
     """Whether lengths other than 0 are in the range with an error bound; False for NaN."""
     return bool(np.all((lengths >= _SHORTEST) & (lengths <= _LONGEST)))
@@ -269,8 +270,8 @@ def _error(dimensions: int) -> float:
     Summed in whatever order, each term of a product of n numbers has a relative error of at most gamma_n = n u /
     (1 - n u), where u = 2^-24 (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1), and the sum
     of the absolute terms is at most the product of the lengths. Vectors rounded to float32, the division by a length
-    and the rounding of what is compared add less than 8 terms, and float64 next to nothing; 8 more stand for products
-    too small for float32.
+    (or `_ROUNDING`) and the rounding of what is compared add less than 8 terms, and float64 next to nothing; 8 more
+    stand for products too small for float32.
     """
     terms = (dimensions + 16) * 2.0**-24
     return terms / (1 - terms)

@@ -1,13 +1,14 @@
 """Sparse retrieval: weighted bags of words. Lexical methods call it.
 
-Small libraries are scored by matrix products, queries x tools at once. From `LARGE` tools on, `LexicalIndex.rank` walks
-the postings of each query's words with a compiled loop (numba, the extra `scale`), one row of scores at a time, so
-memory does not grow with the number of queries. Both ways add the same float64 products, in different orders, and round
-to float32 before comparing; without numba, large libraries are ranked by the products, block by block.
+`LexicalIndex.rank` walks the postings of each query's words with a compiled loop (numba, the extra `scale`): it is
+faster for every library, and memory does not grow with the number of queries. Loading it takes most of a second, so
+the first queries are ranked by matrix products, block by block; so are all of them without numba. Both ways add the
+same float64 products, in different orders, and round to float32 before comparing.
 """
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,8 +29,12 @@ if TYPE_CHECKING:
 #: Words in more documents than this share are scored by one dense product, the rest sparsely: a few dozen frequent
 #: words have most of the entries of the sparse matrix (measured in benchmarks/lexical.py).
 _FREQUENT = 96
-#: From this many tools on, libraries are ranked by their postings (measured in benchmarks/lexical.py).
-LARGE = 20_000
+#: Matrix products compute this many scores in the time in which numba is loaded; a call takes as long as this many more
+#: queries (measured in benchmarks/lexical.py).
+_LOADING, _CALL = 20_000_000, 5
+#: From this many tools on, products are not used at all if numba is there: their frequent words take 768 bytes a tool.
+_LARGE = 20_000
+_COMPILED = "bench.search.postings"
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,7 @@ class LexicalIndex:
         self.vocabulary = vocabulary
         self._documents = weights.shape[0]
         self._by_word = weights.T.tocsr()
+        self._work = Work()
 
     def counts(self, queries: Iterable[Sequence[str]]) -> sp.csr_matrix:
         """(queries, words) how often each known word occurs in each query."""
@@ -117,7 +123,7 @@ class LexicalIndex:
             shared: leave out documents with a score of exactly 0: if all weights are positive, those that share no
                 word with the query.
         """
-        if self._documents >= LARGE and is_installed("numba"):
+        if self._work.compile(queries.shape[0], self._documents):
             from bench.search.postings import rank_postings
 
             return rank_postings(self._by_word, queries, depth, shared=shared)
@@ -142,3 +148,19 @@ class LexicalIndex:
         sparse = (sp.diags_array(rare) @ by_word).tocsr()
         sparse.eliminate_zeros()
         return frequent, by_word[frequent].toarray(), sparse
+
+
+class Work:
+    """Decides when to load compiled code: once matrix products have taken as long as loading it takes.
+
+    No ranking depends on the decision, so it does not count for the identity of methods.
+    """
+
+    def __init__(self) -> None:
+        self._scores = 0
+
+    def compile(self, queries: int, documents: int) -> bool:
+        """Whether to rank the queries of a call by compiled code; it is used in any case once it is in memory."""
+        self._scores += (queries + _CALL) * documents
+        worth = documents >= _LARGE or self._scores >= _LOADING
+        return _COMPILED in sys.modules or (worth and is_installed("numba"))

@@ -109,6 +109,17 @@ def test_a_result_that_is_there_is_kept_and_its_age_is_told(run: Run, notes: Not
     assert notes.lines == [f"asked @ tiny: kept from {made}; use --overwrite always to run it again"]
 
 
+def test_a_faster_backend_is_offered_after_encoding_by_torch(
+    run: Run, notes: Notes, tiny_models: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.models.compiled.offer_backend", lambda encoded: f"{encoded > 0}")
+    spec = f"dense(encoder={tiny_models['encoder']})"
+    run(spec, progress=notes)
+    assert notes.lines == [f"{spec}: True"]
+    run("bm25", progress=notes)
+    assert len(notes.lines) == 1
+
+
 def test_a_new_result_is_made_without_a_word(run: Run, notes: Notes) -> None:
     run(Asked, progress=notes)
     run(Asked, progress=notes, overwrite="always")

@@ -116,7 +116,7 @@ RUNNABLE |= {
 HARNESS = {
     *("bench.base.errors", "bench.base.progress", "bench.base.secrets", "bench.base.locks", "bench.models.llm.budget"),
     *("bench.registry.methods", "bench.interface.explanation", "bench.interface.construction", "bench.identity.used"),
-    "bench.base.keys",
+    *("bench.base.keys", "bench.search.lexical:Work.__init__", "bench.search.lexical:Work.compile"),
     # Which `Context.build` enters.
     *("bench.base.config:join_session", "bench.base.config:_active"),
 }
@@ -228,6 +228,7 @@ def test_a_hash_changes_with_the_code_that_ranks_and_with_no_other(
         # What a method is given.
         ("bench/data/gold.py", "class Gold:", "class Gold:\n    size = 1\n"): set(SPECS),
         # What does not rank.
+        ("bench/search/lexical.py", "_LOADING, _CALL = 20_000_000", "_LOADING, _CALL = 10"): set(),
         ("methods/bm25.py", "return explain_words(", "return 1 or explain_words("): set(),
         ("bench/search/explanation.py", "", "\nedited = 1\n"): set(),
         ("bench/base/errors.py", "", "\n\ndef unused():\n    pass\n"): set(),

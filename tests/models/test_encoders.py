@@ -21,6 +21,7 @@ from bench.base import paths
 from bench.base.config import Session, config_context, current_session, time_without_cache
 from bench.base.errors import UnavailableError, UsageError
 from bench.models import encoders
+from bench.models.compiled import offer_backend
 from bench.models.encoders import EMBEDDED, Encoder, embedded_model
 
 LARGE = 2 << 20
@@ -419,6 +420,20 @@ def test_a_backend_that_cannot_be_had_is_told_before_the_run(monkeypatch: pytest
     monkeypatch.setattr("bench.models.compiled._openvino", lambda: None)
     with pytest.raises(UnavailableError, match="pip install openvino"):
         Encoder(EMBEDDED, backend="openvino-bf16").preflight()
+
+
+def test_a_faster_backend_is_offered_where_it_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    (tmp_path / "new").write_text("flags: sse avx512_bf16 amx_tile", "utf-8")
+    (tmp_path / "old").write_text("flags: sse avx512_vnni", "utf-8")
+    offer = offer_backend(1000, tmp_path / "new")
+    assert offer is None if torch.cuda.is_available() else "changes cosines by up to about 0.0025" in str(offer)
+    assert offer_backend(999, tmp_path / "new") is None
+    assert offer_backend(1000, tmp_path / "old") is None
+    assert offer_backend(1000, tmp_path / "none") is None
+    monkeypatch.setattr("bench.models.compiled._openvino", lambda: None)
+    assert offer_backend(1000, tmp_path / "new") is None
 
 
 def test_an_encoder_without_a_transformer_has_no_other_backend(tmp_path: Path) -> None:

@@ -136,6 +136,7 @@ def assert_same(result: Ranking, expected: Ranking) -> None:
 #: What makes vectors hard to tell apart; each takes normal ones.
 HARD: dict[str, Callable[[NDArray[np.float32], np.random.Generator], NDArray[Any]]] = {
     "any": lambda rows, random: rows,
+    "of length 1": lambda rows, random: normalize(rows).astype(np.float32),
     "copies": lambda rows, random: rows[random.integers(max(1, len(rows) // 8), size=len(rows))],
     "near copies": lambda rows, random: rows[:1] + rows * np.float32(1e-6),
     "all equal": lambda rows, random: np.repeat(rows[:1], len(rows), axis=0),

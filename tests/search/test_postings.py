@@ -12,6 +12,7 @@ from kit.datasets import loaded
 import bench.search.lexical as lexical
 from bench.interface import Library, Queries, Ranking
 from bench.interface.ranking import Violation
+from bench.methods.bm25 import bm25_weights
 from bench.registry import build_method
 from bench.search.postings import rank_postings
 from bench.search.topk import top_k
@@ -59,11 +60,29 @@ def test_the_smallest_numbers_of_float32_tie_as_they_round() -> None:
     same(postings, top_k(weights.T.toarray(), 1))
 
 
-@pytest.mark.parametrize("levels", [2, 50])
+@settings(deadline=None, derandomize=True, max_examples=25)
+@given(st.integers(0, 2**32), st.sampled_from([900, 2_000, 5_000, 9_000]), st.sampled_from([1, 10, 100, 200]))
+def test_methods_weights_rank_alike_at_every_size(seed: int, documents: int, depth: int) -> None:
+    random = np.random.default_rng(seed)
+    chances = 1 / np.arange(1, 301)
+    chances /= chances.sum()
+
+    def texts(count: int, words: int) -> list[list[str]]:
+        return [list(map(str, text)) for text in random.choice(300, (count, words), p=chances)]
+
+    counts = lexical.WordCounts.of(texts(documents, 12))
+    index = lexical.LexicalIndex(counts.vocabulary, bm25_weights(counts, 1.2, 0.75))
+    queries = index.counts(texts(24, 8))
+    scores = index.score(queries)
+    scores[scores == 0] = -np.inf
+    same(rank_postings(index._by_word, queries, depth, shared=True), top_k(scores, depth))
+
+
+@pytest.mark.parametrize("levels", [2, 50, -50])
 def test_a_library_of_several_blocks_has_the_same_ties(levels: int) -> None:
-    random = np.random.default_rng(levels)
+    random = np.random.default_rng(abs(levels))
     weights = sp.csr_matrix(sp.random(40_000, 12, 0.2, random_state=random))
-    weights.data = random.integers(1, levels + 1, len(weights.data)).astype(np.float64)
+    weights.data = np.sign(levels) * random.integers(1, abs(levels) + 1, len(weights.data)).astype(np.float64)
     queries = sp.csr_matrix(random.integers(0, 2, (9, 12)).astype(np.float64))
     scores = (queries @ weights.T).toarray()
     scores[scores == 0] = -np.inf
@@ -92,20 +111,37 @@ def test_a_score_that_is_no_number_is_named() -> None:
 
 
 @pytest.mark.parametrize("method", ["bm25", "bm25-fields", "bm25-okapi", "tfidf", "tfidf(sublinear=true)"])
-def test_methods_rank_large_libraries_as_small_ones(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_methods_rank_alike_before_and_after_compiled_code_is_loaded(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     starter = loaded("starter")
     queries = Queries.of(starter, starter.rows("test"))
     searching = build_method(method)
     searching.index(Library.of(starter, starter.card.template))
-    small = searching.rank(queries, 20)
-    monkeypatch.setattr(lexical, "LARGE", 0)
-    same(searching.rank(queries, 20), small)
+    monkeypatch.setattr(lexical, "_COMPILED", "not loaded")
+    products = searching.rank(queries, 20)
+    monkeypatch.setattr(lexical, "_LOADING", 0)
+    same(searching.rank(queries, 20), products)
+
+
+def test_compiled_code_is_loaded_once_products_have_taken_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lexical, "_COMPILED", "not loaded")
+    work = lexical.Work()
+    # 1,000 queries of 9,500 tools, and the cost of ten calls.
+    assert not any(work.compile(100, 9_500) for _ in range(10))
+    assert [work.compile(1000, 9_500) for _ in range(2)] == [False, True]
+    assert lexical.Work().compile(1, 20_000)
+    monkeypatch.setattr(lexical, "is_installed", lambda module: False)
+    assert not work.compile(1000, 20_000)
+    monkeypatch.setattr(lexical, "_COMPILED", "bench.search.postings")
+    assert work.compile(1, 1)
 
 
 def test_products_in_blocks_rank_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(3)
     weights = sp.csr_matrix(random.integers(0, 3, (200, 12)).astype(np.float64))
     queries = sp.csr_matrix(random.integers(0, 2, (17, 12)).astype(np.float64))
+    monkeypatch.setattr(lexical, "_COMPILED", "not loaded")
     index = lexical.LexicalIndex({f"w{word}": word for word in range(12)}, weights)
     whole = index.rank(queries, 10, shared=False)
     assert whole.tied_beyond is not None
