@@ -42,6 +42,7 @@ from bench.stats.exact import as_integers
 from bench.stats.multiple import holm
 from bench.stats.noninferiority import LEVEL
 from bench.stats.randomisation import FLIPS, MOST_ENUMERATED, enumerated_p, extreme_sums, flipped_wholes, sign_vectors
+from bench.stats.stacks import stack_tables
 from bench.stats.units import dependence, whole_sums
 
 #: Numbers in a block of sums of pairs, to fit the cache of a core.
@@ -178,6 +179,28 @@ def p_of_pairs(
         part = slice(start, start + step)
         p[part] = second_looks(p[part], table[:, first[part]] - table[:, second[part]], codes, span)
     return p
+
+
+def p_of_tables(
+    values: Sequence[NDArray[np.float64]],
+    first: Sequence[NDArray[np.intp]],
+    second: Sequence[NDArray[np.intp]],
+    units: Sequence[NDArray[np.int64]],
+    spans: Sequence[Span],
+    flips: int = FLIPS,
+) -> list[NDArray[np.float64]]:
+    """`p_of_pairs` of several tables, such as one per metric, which share their sign vectors (`bench.stats.stacks`).
+
+    Args:
+        values, first, second, units, spans: for each table, as in `p_of_pairs`.
+        flips: as in `pairwise_tests`.
+    """
+    found = [np.empty(0)] * len(values)
+    for stack in stack_tables(values, units, spans):
+        p = p_of_pairs(stack.values, stack.columns(first), stack.columns(second), stack.units, flips, stack.span)
+        for i, part in stack.parts(first):
+            found[i] = p[part]
+    return found
 
 
 def correct_pairs(
