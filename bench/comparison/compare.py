@@ -37,6 +37,7 @@ from bench.comparison.systems import Field, MetricValues, across_catalogues, by_
 from bench.comparison.tried import Variants, add_tried
 from bench.comparison.variants import stored_variants
 from bench.data.dataset import Dataset
+from bench.lookup.snapshot import Snapshot
 from bench.lookup.unfinished import unfinished_marks
 from bench.registry import load_dataset
 from bench.registry.versions import load_version
@@ -104,7 +105,12 @@ class ComparisonQuestion:
 
 
 def compare_results(
-    results: Sequence[StoredResult], question: ComparisonQuestion, *, across: bool = False, progress: Progress = QUIET
+    results: Sequence[StoredResult],
+    question: ComparisonQuestion,
+    *,
+    across: bool = False,
+    progress: Progress = QUIET,
+    snapshot: Snapshot | None = None,
 ) -> Comparison:
     """Compare stored results with the first one.
 
@@ -113,6 +119,7 @@ def compare_results(
         question: what is asked.
         across: whether tools may have been edited, added or removed.
         progress: receives reports of downloads.
+        snapshot: of the folder that they were found in, where their variants are looked up too.
 
     Raises:
         ResultError: two results are not on the same queries, data or protocol, or one is damaged.
@@ -135,11 +142,15 @@ def compare_results(
         return load_version(data.spec, data.content_hash, progress)
 
     members = list(results)
-    return compare_fields([across_catalogues(members, version)] if across else by_dataset(members), question, load)
+    fields = [across_catalogues(members, version)] if across else by_dataset(members)
+    return compare_fields(fields, question, load, snapshot)
 
 
 def compare_fields(
-    fields: Sequence[Field], question: ComparisonQuestion, load: Callable[[str], Dataset | None]
+    fields: Sequence[Field],
+    question: ComparisonQuestion,
+    load: Callable[[str], Dataset | None],
+    snapshot: Snapshot | None = None,
 ) -> Comparison:
     """Compare systems on one dataset or several; the first system is the baseline.
 
@@ -147,6 +158,7 @@ def compare_fields(
         fields: one for each dataset, all with the same systems in the same order.
         question: what is asked.
         load: returns the dataset of a spec, for query texts and slices; None if it is not available.
+        snapshot: as in `compare_results`.
 
     Raises:
         UsageError: fewer than two systems; systems that differ between datasets; no metric that all have; or a slice
@@ -171,7 +183,8 @@ def compare_fields(
     if not metrics:
         raise UsageError("the results share none of the default metrics: name one with --metric.")
     # Across catalogues, the other systems searched other tools.
-    variants = stored_variants([result for field in fields if not field.catalogues for result in field.results])
+    here = [result for field in fields if not field.catalogues for result in field.results]
+    variants = stored_variants(here, snapshot)
     references, correction = _references(fields[0]), question.correction
     values = [field.values(metric) for field in fields for metric in metrics]
     p = _p_of_pairs(values, *np.triu_indices(len(names), 1))
@@ -187,9 +200,8 @@ def compare_fields(
     ]
     macro = []
     if len(fields) > 1:
-        for i in range(len(metrics)):
-            on_each = {report.dataset: report.metrics[i] for report in reports}
-            macro.append(_over_datasets(fields, values[i :: len(metrics)], on_each, correction))
+        on_each = [{report.dataset: report.metrics[i] for report in reports} for i in range(len(metrics))]
+        macro = _over_datasets(fields, [values[i :: len(metrics)] for i in range(len(metrics))], on_each, correction)
     return Comparison(
         baseline=names[0],
         correction=correction,
@@ -578,27 +590,74 @@ def _moved_tools(field: Field, system: int, query: str, ranked: Mapping[int, Ran
 
 def _over_datasets(
     fields: Sequence[Field],
-    parts: Sequence[MetricValues],
-    on_each: Mapping[str, MetricReport],
+    metrics: Sequence[Sequence[MetricValues]],
+    on_each: Sequence[Mapping[str, MetricReport]],
     correction: Correction,
-) -> MacroReport:
-    """Compare the systems on a metric over datasets.
+) -> list[MacroReport]:
+    """Compare the systems on metrics over datasets.
 
     Args:
         fields: the systems on each dataset.
-        parts: their values on each dataset.
-        on_each: what was found on each dataset, by its name.
+        metrics: for each metric, their values on each dataset.
+        on_each: for each metric, what was found on each dataset, by its name.
         correction: of the family of all pairs.
     """
-    references, metric, sign = _references(fields[0]), parts[0].metric, parts[0].sign
     sources = [field.results[0].manifest.dataset.source for field in fields]
-    values, units = [part.values for part in parts], [part.units for part in parts]
-    span = span_of(metric, [result for field in fields for result in field.results])
-    numbers = macro_intervals(values, units=units, sources=sources, span=span)
+    results = [result for field in fields for result in field.results]
+    spans, whole, numbers = (
+        [span_of(parts[0].metric, results) for parts in metrics],
+        [],
+        [np.empty((0, 3))] * len(metrics),
+    )
     # The tests are about exactly these datasets.
-    table, codes = macro_values(values, units, sources)
-    whole = MetricValues(metric, sign, np.arange(len(table)), table, codes, ANY)
-    (tests,) = _correct([whole], _p_of_pairs([whole], *np.triu_indices(table.shape[1], 1)), references, correction)
+    for parts in metrics:
+        table, codes = macro_values([part.values for part in parts], [part.units for part in parts], sources)
+        whole.append(MetricValues(parts[0].metric, parts[0].sign, np.arange(len(table)), table, codes, ANY))
+    tables = [one.values for one in whole]
+    # On the same queries of each dataset.
+    queries = [
+        np.append(one.units, [len(part.rows) for part in parts]) for one, parts in zip(whole, metrics, strict=True)
+    ]
+    for stack in stack_tables(tables, queries, spans):
+        together = list(zip(*(metrics[i] for i in stack.tables), strict=True))
+        values, units = (
+            [np.hstack([one.values for one in parts]) for parts in together],
+            [parts[0].units for parts in together],
+        )
+        found = macro_intervals(values, units=units, sources=sources, span=stack.span)
+        for i, part in stack.parts([table.T for table in tables]):
+            numbers[i] = found[part]
+    p = _p_of_pairs(whole, *np.triu_indices(len(fields[0].names), 1))
+    return [
+        _macro_report(fields, sources, *one, correction)
+        for one in zip(metrics, whole, p, numbers, spans, on_each, strict=True)
+    ]
+
+
+def _macro_report(
+    fields: Sequence[Field],
+    sources: Sequence[str],
+    parts: Sequence[MetricValues],
+    whole: MetricValues,
+    p: NDArray[np.float64],
+    numbers: NDArray[np.float64],
+    span: Span,
+    on_each: Mapping[str, MetricReport],
+    correction: Correction,
+) -> MacroReport:
+    """The report of a metric over datasets.
+
+    Args:
+        fields, parts, on_each, correction: as in `_over_datasets`, for this metric.
+        sources: (datasets,) the source of each.
+        whole: the values on all datasets as one table, from `macro_values`.
+        p: (pairs,) uncorrected p-values of all pairs.
+        numbers: (systems, 3) means and the ends of their intervals.
+        span: the range of the metric's mean over all datasets.
+    """
+    references, metric, sign, table = _references(fields[0]), whole.metric, whole.sign, whole.values
+    values = [part.values for part in parts]
+    (tests,) = _correct([whole], [p], references, correction)
     ranks = rank_ranges(sign * table, tests.p, references)
     means = source_means(np.array([part.mean(axis=0) for part in values]), sources)
     standings = [
