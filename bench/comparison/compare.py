@@ -402,12 +402,12 @@ def _pairs_with_first(
     others = [np.arange(1, one.values.shape[1]) for one in metrics]
     firsts, found = [np.zeros_like(one) for one in others], [list[Paired]()] * len(metrics)
     for stack in stack_tables([one.values for one in metrics], [one.units for one in metrics], spans):
-        both = (np.concatenate(column) for column in zip(*(corrected[i] for i in stack.tables), strict=True))
         compared = compare_pairs(
             stack.values,
             stack.columns(others),
             stack.columns(firsts),
-            *both,
+            np.concatenate([corrected[i][0] for i in stack.tables]),
+            np.concatenate([corrected[i][1] for i in stack.tables]),
             units=stack.units,
             span=stack.span,
             p=np.concatenate([p[i] for i in stack.tables]),
@@ -629,8 +629,8 @@ def _over_datasets(
             numbers[i] = found[part]
     p = _p_of_pairs(whole, *np.triu_indices(len(fields[0].names), 1))
     return [
-        _macro_report(fields, sources, *one, correction)
-        for one in zip(metrics, whole, p, numbers, spans, on_each, strict=True)
+        _macro_report(fields, sources, parts, one, alone, ends, span, reports, correction)
+        for parts, one, alone, ends, span, reports in zip(metrics, whole, p, numbers, spans, on_each, strict=True)
     ]
 
 

@@ -87,7 +87,7 @@ def best_of_tables(
     if sampled:
         rows = np.hstack([contest.rows for contest in sampled])
         ends = np.cumsum([contest.rows.shape[1] for contest in sampled])
-        for kept in sign_vectors(len(rows), flips):
+        for kept in sign_vectors(len(rows), flips, columns=rows.shape[1]):
             sums = kept.astype(np.float64) @ rows
             for contest, part in zip(sampled, np.split(sums, ends[:-1], axis=1), strict=True):
                 contest.count(part)

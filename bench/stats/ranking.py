@@ -59,10 +59,12 @@ class PairTests:
         p: (systems, systems) p-values, corrected for the family of each pair; symmetric, with a diagonal of 1. 1
             for identical systems, NaN for untested pairs.
         sizes: (systems, systems) number of pairs in that family.
+        alone: (systems, systems) uncorrected p-values, as if each pair were the only one.
     """
 
     p: NDArray[np.float64]
     sizes: NDArray[np.int64]
+    alone: NDArray[np.float64]
 
 
 def reference_mask(references: NDArray[np.bool_] | None, systems: int) -> NDArray[np.bool_]:
@@ -95,14 +97,39 @@ def pairwise_tests(
         ValueError: there are no queries or no systems, a value is not finite, or units are not numbered from 0 without
             a gap, or not one for each query.
     """
-    table = np.asarray(values, dtype=np.float64)
-    systems = table.shape[-1] if table.ndim else 0
-    first, second = np.triu_indices(systems, 1)
-    own = reference_mask(references, systems)
-    tested = own[first] | own[second] | challengers
-    p = np.full(len(first), np.nan)
-    p[tested] = p_of_pairs(table, first[tested], second[tested], units, flips, span)
-    return correct_pairs([p], [table], references)[0]
+    table = _check_table(values)
+    codes = np.arange(len(table)) if units is None else units
+    return pairwise_tests_of_tables([table], codes, [references], [challengers], [span], flips)[0]
+
+
+def pairwise_tests_of_tables(
+    values: Sequence[NDArray[np.float64]],
+    units: NDArray[np.int64],
+    references: Sequence[NDArray[np.bool_] | None],
+    challengers: Sequence[bool],
+    spans: Sequence[Span],
+    flips: int = FLIPS,
+) -> list[PairTests]:
+    """`pairwise_tests` of several tables of the same queries, such as one per metric, each a family of its own.
+
+    Args:
+        values, references, challengers, spans: for each table, as in `pairwise_tests`.
+        units, flips: as in `pairwise_tests`.
+    """
+    first, second, tested = [], [], []
+    for table, own, every in zip(values, references, challengers, strict=True):
+        one, other = np.triu_indices(table.shape[1], 1)
+        mask = reference_mask(own, table.shape[1])
+        tested.append(mask[one] | mask[other] | every)
+        first.append(one[tested[-1]])
+        second.append(other[tested[-1]])
+    found = p_of_tables(values, first, second, [units] * len(values), spans, flips)
+    tests = []
+    for table, own, among, p in zip(values, references, tested, found, strict=True):
+        every_p = np.full(len(among), np.nan)
+        every_p[among] = p
+        tests += correct_pairs([every_p], [table], own)
+    return tests
 
 
 def p_of_pairs(
@@ -126,9 +153,7 @@ def p_of_pairs(
     Returns:
         (pairs,) uncorrected p-values; 1 for identical systems. Errors are those of `pairwise_tests`.
     """
-    table = np.asarray(values, dtype=np.float64)
-    if table.ndim != 2 or not table.size or not np.isfinite(table).all():
-        raise ValueError("values must be a table of finite numbers, one row for each query, one column for each system")
+    table = _check_table(values)
     queries = len(table)
     codes = dependence(units, queries)
     # One scale for all systems, because their sums are subtracted.
@@ -157,7 +182,7 @@ def p_of_pairs(
         whole_totals = sums.sum(axis=0)
         rows = max(1, _BLOCK // len(pairs))
         upper, lower = (border + slacks[pairs])[:, None], (border - slacks[pairs])[:, None]
-        for kept in sign_vectors(len(sums), flips):
+        for kept in sign_vectors(len(sums), flips, columns=sums.shape[1]):
             products = 2 * (kept.astype(np.float64) @ sums) - whole_totals
             for start in range(0, len(kept), rows):
                 block = np.ascontiguousarray(products[start : start + rows].T)
@@ -229,7 +254,7 @@ def correct_pairs(
     first, second = np.triu_indices(systems, 1)
     alone = np.ones((len(p), systems, systems))
     alone[:, first, second] = alone[:, second, first] = p
-    tests = [PairTests(raw.copy(), np.ones((systems, systems), dtype=np.int64)) for raw in alone]
+    tests = [PairTests(raw.copy(), np.ones((systems, systems), dtype=np.int64), raw) for raw in alone]
     twins = [np.unique(table, axis=1, return_inverse=True)[1].ravel() for table in values]
     own = reference_mask(references, systems)
     board, others = np.flatnonzero(own), np.flatnonzero(~own)
@@ -308,6 +333,13 @@ def rank_order(ranks: NDArray[np.int64], means: NDArray[np.float64]) -> list[int
     """Positions of systems, sorted by best possible rank, then by mean."""
     order: list[int] = np.lexsort((-means, ranks[:, 0])).tolist()
     return order
+
+
+def _check_table(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 2 or not table.size or not np.isfinite(table).all():
+        raise ValueError("values must be a table of finite numbers, one row for each query, one column for each system")
+    return table
 
 
 def _pair(
