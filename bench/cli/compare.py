@@ -45,6 +45,7 @@ from bench.comparison.tables import (
 )
 from bench.comparison.tried import tried_sentences
 from bench.evaluation.opening import open_result
+from bench.lookup.snapshot import Snapshot
 from bench.metrics import parse_metrics
 from bench.show.numbers import format_fixed, p_value, several
 
@@ -123,10 +124,13 @@ def command(
 
         check_picture(picture)
     wanted = tuple(str(metric) for metric in parse_metrics(metrics))
-    listed = _MOVED if moved is None else moved
+    # The texts of moved queries take the dataset, so it is only loaded if they are printed.
+    printed = details or len(names) * max(1, len(datasets)) <= _PAIR or layout in {"json", "markdown"}
+    listed = (_MOVED if printed else 0) if moved is None else moved
     question = ComparisonQuestion(wanted, slices, listed, correction, margin)
-    contestants = [open_result(name, results, dataset, bars) for dataset in datasets or (None,) for name in names]
-    report = compare_results(contestants, question, across=across is not None, progress=bars)
+    stored = Snapshot(results)
+    contestants = [open_result(name, stored, dataset, bars) for dataset in datasets or (None,) for name in names]
+    report = compare_results(contestants, question, across=across is not None, progress=bars, snapshot=stored)
     if picture is not None:
         Figure.of(report).save(picture)
     if layout == "json":

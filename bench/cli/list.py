@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -15,7 +16,10 @@ from bench.cli.help import VerbCommand
 from bench.cli.options import complete_datasets, complete_methods, complete_results
 from bench.cli.output import console, print_field, print_json, say
 from bench.show.numbers import format_fixed
-from bench.show.tables import Table, lines
+from bench.show.tables import Table, lines, text
+
+if TYPE_CHECKING:
+    from bench.results.store import StoredResult
 
 
 def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -162,18 +166,17 @@ def _list_results(folder: Path, names: Sequence[str], stale: bool, as_json: bool
     """Stored results of the current code, or of older code if `stale`."""
     from bench.comparison.rows import usual_template
     from bench.comparison.variants import variants_of
-    from bench.lookup.current import Built, is_of_today
+    from bench.lookup.current import is_of_today
     from bench.lookup.finding import latest, name_result, settings
+    from bench.lookup.snapshot import Snapshot
     from bench.results.commands import command as command_of
-    from bench.results.store import StoredResult, find_results
 
-    stored = list(find_results(folder))
-    readable = [item for item in stored if isinstance(item, StoredResult)]
-    broken = [str(item) for item in stored if not isinstance(item, StoredResult)]
-    built: Built = {}
-    current = {item.folder for item in latest(readable) if is_of_today(item.manifest, built=built) is not False}
+    stored = Snapshot(folder)
+    readable, broken = stored.read_all()
+    built = stored.built
+    current = {item.folder for item in latest(readable, built) if is_of_today(item.manifest, built=built) is not False}
     older = {item.folder for item in readable} - current
-    named = {name_result(folder, name, older=True).folder for name in names}
+    named = {name_result(stored, name, older=True).folder for name in names}
     # A named result is listed even if it is of older code.
     listed = [item for item in readable if item.folder in named or not names]
     shown = [item for item in listed if (item.folder in older) == stale or (names and not stale)]
@@ -205,11 +208,14 @@ def _list_results(folder: Path, names: Sequence[str], stale: bool, as_json: bool
         return
     table = Table(["id", "method", "dataset", "n", "failed", "recall@5", "pass@10", "made"], right=(3, 4, 5, 6))
     table.whole = (0, 3, 4, 5, 6, 7)
+    on_each: defaultdict[str, list[StoredResult]] = defaultdict(list)
+    for item in shown:
+        on_each[item.manifest.dataset.spec].append(item)
+    usual = {spec: usual_template(alike) for spec, alike in on_each.items()}
     for item in sorted(shown, key=lambda r: (r.manifest.dataset.spec, r.manifest.method.spec)):
         values = item.metrics.metrics
         means = [format_fixed(values[name].mean if name in values else None) for name in ("recall@5", "pass@10")]
-        alike = [other for other in shown if other.manifest.dataset.spec == item.manifest.dataset.spec]
-        conditions = settings(item.manifest, usual_template(alike))
+        conditions = settings(item.manifest, usual[item.manifest.dataset.spec])
         table.add(
             item.manifest.result_id,
             item.manifest.method.label,
@@ -220,8 +226,11 @@ def _list_results(folder: Path, names: Sequence[str], stale: bool, as_json: bool
             item.manifest.environment.created[:10],
         )
     out = console()
-    if shown:
+    if shown and out.is_terminal:
         out.print(table)
+    elif shown:
+        # One line for each result, which rich would take seconds to lay out for thousands.
+        click.echo(text(table))
     if stale:
         for words in dict.fromkeys(command_of(item.manifest) for item in shown):
             out.print(words, soft_wrap=True)

@@ -16,6 +16,7 @@ from bench.evaluation.rescore import rescore
 from bench.evaluation.up_to_date import up_to_date
 from bench.lookup.current import Built, adopt_name
 from bench.lookup.finding import find_result
+from bench.lookup.snapshot import Snapshot
 from bench.registry import load_dataset
 from bench.results.store import StoredResult, find_results, rename_result, result_lock
 from bench.show.tables import Table
@@ -49,7 +50,8 @@ def command(names: tuple[str, ...], results: Path, quiet: bool, as_json: bool) -
             raise entry
         return entry
 
-    every = [find_result(results, name, older=True) for name in names] if names else list(find_results(results))
+    stored = Snapshot(results)
+    every = [find_result(stored, name, older=True) for name in names] if names else list(find_results(results))
     rows: list[dict[str, str]] = []
     built: Built = {}
     with bars.stage("rescore", len(every), "results") as done:

@@ -46,17 +46,19 @@ def remove(names: tuple[str, ...], yes: bool, ranking: bool, results: Path) -> N
     """
     from bench.lookup.finding import name_result
     from bench.lookup.removal import find_dependants, find_removable, remove_result
+    from bench.lookup.snapshot import Snapshot
     from bench.results.store import RUN, omit_ranking
 
+    stored = Snapshot(results)
     if ranking:
-        for result in [name_result(results, name, older=True) for name in names]:
+        for result in [name_result(stored, name, older=True) for name in names]:
             click.echo(f"{'removed ' if yes else ''}{one_line(str(result.folder / RUN))}")
             if yes:
                 omit_ranking(result)
         if not yes:
             raise UsageError("nothing was removed: --yes removes what is listed above.")
         return
-    items = list({item.folder: item for item in (find_removable(results, name) for name in names)}.values())
+    items = list({item.folder: item for item in (find_removable(stored, name) for name in names)}.values())
     dependants, whole = find_dependants({item.result_id for item in items}, Path(), results)
     for item in items:
         click.echo(f"{item.result_id} {item.label or '(cannot be read)'} in {one_line(str(item.folder))}")

@@ -37,6 +37,7 @@ from bench.comparison.systems import Field, MetricValues, across_catalogues, by_
 from bench.comparison.tried import Variants, add_tried
 from bench.comparison.variants import stored_variants
 from bench.data.dataset import Dataset
+from bench.lookup.snapshot import Snapshot
 from bench.lookup.unfinished import unfinished_marks
 from bench.registry import load_dataset
 from bench.registry.versions import load_version
@@ -59,9 +60,10 @@ from bench.stats.friedman import average_ranks, friedman, nemenyi_difference
 from bench.stats.macro import lead_intervals, macro_intervals, macro_values, source_means
 from bench.stats.multiple import benjamini_hochberg, holm
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, enough_units, judge_interval, non_inferiority, pair_verdict
-from bench.stats.paired import compare_pairs
+from bench.stats.paired import Paired, compare_pairs
 from bench.stats.power import queries_for_equivalence
-from bench.stats.ranking import PairTests, correct_pairs, p_of_pairs, rank_order, rank_ranges, reference_mask
+from bench.stats.ranking import PairTests, correct_pairs, p_of_tables, rank_order, rank_ranges, reference_mask
+from bench.stats.stacks import stack_tables
 from bench.stats.units import effective_units, robust_mean
 
 #: Metrics compared by default.
@@ -103,7 +105,12 @@ class ComparisonQuestion:
 
 
 def compare_results(
-    results: Sequence[StoredResult], question: ComparisonQuestion, *, across: bool = False, progress: Progress = QUIET
+    results: Sequence[StoredResult],
+    question: ComparisonQuestion,
+    *,
+    across: bool = False,
+    progress: Progress = QUIET,
+    snapshot: Snapshot | None = None,
 ) -> Comparison:
     """Compare stored results with the first one.
 
@@ -112,6 +119,7 @@ def compare_results(
         question: what is asked.
         across: whether tools may have been edited, added or removed.
         progress: receives reports of downloads.
+        snapshot: of the folder that they were found in, where their variants are looked up too.
 
     Raises:
         ResultError: two results are not on the same queries, data or protocol, or one is damaged.
@@ -134,11 +142,15 @@ def compare_results(
         return load_version(data.spec, data.content_hash, progress)
 
     members = list(results)
-    return compare_fields([across_catalogues(members, version)] if across else by_dataset(members), question, load)
+    fields = [across_catalogues(members, version)] if across else by_dataset(members)
+    return compare_fields(fields, question, load, snapshot)
 
 
 def compare_fields(
-    fields: Sequence[Field], question: ComparisonQuestion, load: Callable[[str], Dataset | None]
+    fields: Sequence[Field],
+    question: ComparisonQuestion,
+    load: Callable[[str], Dataset | None],
+    snapshot: Snapshot | None = None,
 ) -> Comparison:
     """Compare systems on one dataset or several; the first system is the baseline.
 
@@ -146,6 +158,7 @@ def compare_fields(
         fields: one for each dataset, all with the same systems in the same order.
         question: what is asked.
         load: returns the dataset of a spec, for query texts and slices; None if it is not available.
+        snapshot: as in `compare_results`.
 
     Raises:
         UsageError: fewer than two systems; systems that differ between datasets; no metric that all have; or a slice
@@ -170,21 +183,25 @@ def compare_fields(
     if not metrics:
         raise UsageError("the results share none of the default metrics: name one with --metric.")
     # Across catalogues, the other systems searched other tools.
-    variants = stored_variants([result for field in fields if not field.catalogues for result in field.results])
+    here = [result for field in fields if not field.catalogues for result in field.results]
+    variants = stored_variants(here, snapshot)
     references, correction = _references(fields[0]), question.correction
     values = [field.values(metric) for field in fields for metric in metrics]
-    families = [values] if correction == "holm-all" else [[one] for one in values]
-    tests = [one for family in families for one in _test_pairs(family, references, correction)]
-    tested = list(zip(values, tests, strict=True))
+    p = _p_of_pairs(values, *np.triu_indices(len(names), 1))
+    together = [slice(None)] if correction == "holm-all" else [slice(i, i + 1) for i in range(len(values))]
+    tests = [one for family in together for one in _correct(values[family], p[family], references, correction)]
+    # The pairs with the first system come first.
+    tested = [
+        _Tested(one, alone[: len(names) - 1], corrected) for one, alone, corrected in zip(values, p, tests, strict=True)
+    ]
     reports = [
         _on_dataset(field, tested[i * len(metrics) : (i + 1) * len(metrics)], question, load, variants)
         for i, field in enumerate(fields)
     ]
     macro = []
     if len(fields) > 1:
-        for i in range(len(metrics)):
-            on_each = {report.dataset: report.metrics[i] for report in reports}
-            macro.append(_over_datasets(fields, values[i :: len(metrics)], on_each, correction))
+        on_each = [{report.dataset: report.metrics[i] for report in reports} for i in range(len(metrics))]
+        macro = _over_datasets(fields, [values[i :: len(metrics)] for i in range(len(metrics))], on_each, correction)
     return Comparison(
         baseline=names[0],
         correction=correction,
@@ -196,18 +213,39 @@ def compare_fields(
     )
 
 
-def _test_pairs(
-    family: Sequence[MetricValues], references: NDArray[np.bool_], correction: Correction
+@dataclass(frozen=True, eq=False)
+class _Tested:
+    """A metric of several systems with its tests.
+
+    Attributes:
+        values: the values.
+        p: (systems - 1,) uncorrected p-values of the pairs with the first system.
+        tests: the corrected tests of all pairs.
+    """
+
+    values: MetricValues
+    p: NDArray[np.float64]
+    tests: PairTests
+
+
+def _p_of_pairs(
+    metrics: Sequence[MetricValues], first: NDArray[np.intp], second: NDArray[np.intp]
+) -> list[NDArray[np.float64]]:
+    """For each metric, (pairs,) the uncorrected p-values of pairs of systems."""
+    tables, units = [one.values for one in metrics], [one.units for one in metrics]
+    spans = [one.span.of_differences() for one in metrics]
+    return p_of_tables(tables, [first] * len(metrics), [second] * len(metrics), units, spans)
+
+
+def _correct(
+    family: Sequence[MetricValues],
+    p: Sequence[NDArray[np.float64]],
+    references: NDArray[np.bool_],
+    correction: Correction,
 ) -> list[PairTests]:
-    """Test all pairs of systems on metrics that are corrected together; with too few units, no pair differs."""
-    first, second = np.triu_indices(len(references), 1)
-    p = [
-        p_of_pairs(one.values, first, second, one.units, span=one.span.of_differences())
-        if enough_units(one.units)
-        else np.ones(len(first))
-        for one in family
-    ]
-    return correct_pairs(p, [one.values for one in family], references, _CORRECTIONS[correction])
+    """Correct the p-values of all pairs by metrics of one family; with too few units, no pair differs."""
+    decided = [alone if enough_units(one.units) else np.ones_like(alone) for one, alone in zip(family, p, strict=True)]
+    return correct_pairs(decided, [one.values for one in family], references, _CORRECTIONS[correction])
 
 
 def _references(field: Field) -> NDArray[np.bool_]:
@@ -226,7 +264,7 @@ def _name_family(references: int, metrics: int, datasets: int, correction: Corre
 
 def _on_dataset(
     field: Field,
-    tested: Sequence[tuple[MetricValues, PairTests]],
+    tested: Sequence[_Tested],
     question: ComparisonQuestion,
     load: Callable[[str], Dataset | None],
     variants: Variants,
@@ -235,12 +273,15 @@ def _on_dataset(
     units, effective = unit_counts(field.units[field.judged])
     dataset = _dataset_of(field, question, load)
     most = usual(field.results)
-    first = tested[0][0]
-    reports = [_on_metric(field, values, tests, question) for values, tests in tested]
+    values = [one.values for one in tested]
+    first = values[0]
+    intervals = _intervals(values)
+    pairs = _pairs_with_first(
+        values, [one.p for one in tested], [(one.tests.p[0, 1:], one.tests.sizes[0, 1:]) for one in tested]
+    )
+    reports = [_on_metric(field, *found, question) for found in zip(tested, intervals, pairs, strict=True)]
     if not field.catalogues:
-        reports = [
-            add_tried(report, field, values, variants) for report, (values, _) in zip(reports, tested, strict=True)
-        ]
+        reports = add_tried(reports, field, values, variants)
     turned = {name for report in reports for pair in report.reversed for name in pair}
     warnings = {note for result in field.results for note in result.manifest.notes}
     warnings |= {f"{mark.text}: {mark.why}" for result in field.results for mark in unfinished_marks(result)}
@@ -334,11 +375,68 @@ def _places(
     ]
 
 
-def _on_metric(field: Field, values: MetricValues, tests: PairTests, question: ComparisonQuestion) -> MetricReport:
+def _intervals(metrics: Sequence[MetricValues]) -> list[NDArray[np.float64]]:
+    """For each metric, (systems, 2) the ends of the intervals of the systems' means."""
+    tables, found = [one.values for one in metrics], [np.empty((0, 2))] * len(metrics)
+    for stack in stack_tables(tables, [one.units for one in metrics], [one.span for one in metrics]):
+        ends = bca_intervals(stack.values, units=stack.units, span=stack.span)
+        for i, part in stack.parts([table.T for table in tables]):
+            found[i] = ends[part]
+    return found
+
+
+def _pairs_with_first(
+    metrics: Sequence[MetricValues],
+    p: Sequence[NDArray[np.float64]],
+    corrected: Sequence[tuple[NDArray[np.float64], NDArray[np.int64]]],
+) -> list[list[Paired]]:
+    """For each metric, the comparisons of every other system with the first.
+
+    Args:
+        metrics: the values of each metric, on all queries or on some.
+        p: for each metric, (systems - 1,) uncorrected p-values.
+        corrected: for each metric, (systems - 1,) corrected p-values, and numbers of pairs over which they are
+            corrected.
+    """
+    spans = [one.span.of_differences() for one in metrics]
+    others = [np.arange(1, one.values.shape[1]) for one in metrics]
+    firsts, found = [np.zeros_like(one) for one in others], [list[Paired]()] * len(metrics)
+    for stack in stack_tables([one.values for one in metrics], [one.units for one in metrics], spans):
+        compared = compare_pairs(
+            stack.values,
+            stack.columns(others),
+            stack.columns(firsts),
+            np.concatenate([corrected[i][0] for i in stack.tables]),
+            np.concatenate([corrected[i][1] for i in stack.tables]),
+            units=stack.units,
+            span=stack.span,
+            p=np.concatenate([p[i] for i in stack.tables]),
+        )
+        for i, part in stack.parts(others):
+            found[i] = compared[part]
+    return found
+
+
+def _on_metric(
+    field: Field,
+    tested: _Tested,
+    ends: NDArray[np.float64],
+    pairs: Sequence[Paired],
+    question: ComparisonQuestion,
+) -> MetricReport:
+    """The report of a metric.
+
+    Args:
+        field: the systems.
+        tested: their values and tests.
+        ends: (systems, 2) the ends of the intervals of their means.
+        pairs: (systems - 1,) comparisons with the first system.
+        question: what is asked.
+    """
+    values, tests = tested.values, tested.tests
     references, metric, sign = _references(field), values.metric, values.sign
     means = values.values.mean(axis=0)
     ranks = rank_ranges(sign * values.values, tests.p, references)
-    ends = bca_intervals(values.values, units=values.units, span=values.span)
     standings = [
         Standing(**place, tier=place["rank_low"], lenient=lenient_mean(result, metric))
         for place, result in zip(
@@ -351,7 +449,7 @@ def _on_metric(field: Field, values: MetricValues, tests: PairTests, question: C
         n=len(values.rows),
         units=values.n_units,
         standings=[standings[i] for i in rank_order(ranks, sign * means)],
-        differences=_differences(field, values, question, tests.p[0, 1:], tests.sizes[0, 1:]),
+        differences=_differences(field, values, question, pairs, tests.p[0, 1:]),
         pairs=tests.p.tolist(),
         reversed=[
             (field.names[i], field.names[j]) if sign > 0 else (field.names[j], field.names[i])
@@ -364,8 +462,8 @@ def _differences(
     field: Field,
     values: MetricValues,
     question: ComparisonQuestion,
+    pairs: Sequence[Paired],
     corrected: NDArray[np.float64],
-    sizes: NDArray[np.int64],
 ) -> list[SystemDifference]:
     """The differences of every system from the first.
 
@@ -373,16 +471,15 @@ def _differences(
         field: the systems.
         values: the values of a metric, on all queries or on some.
         question: what is asked.
-        corrected: (systems - 1,) corrected p-values of the pairs with the first.
-        sizes: (systems - 1,) number of pairs over which each is corrected.
+        pairs: (systems - 1,) comparisons with the first.
+        corrected: (systems - 1,) their corrected p-values.
     """
-    table, units, span = values.values, values.units, values.span.of_differences()
-    d, others = table[:, 1:] - table[:, :1], np.arange(1, table.shape[1])
-    pairs = compare_pairs(table, others, np.zeros_like(others), corrected, sizes, units=units, span=span)
+    table, units = values.values, values.units
+    d = table[:, 1:] - table[:, :1]
     t, signed_rank = paired_t(d, units=units), wilcoxon(d, units=units)
     margins: Sequence[MarginReport | None] = [None] * d.shape[1]
     if question.margin is not None:
-        margins = _against_margin(d, units, question.margin, span)
+        margins = _against_margin(d, units, question.margin, values.span.of_differences())
     same = ("difference", "low", "high", "p", "dz", "ties", "detectable", "needed", "decided")
     return [
         SystemDifference(
@@ -431,10 +528,10 @@ def _by_slice(
     assert dataset is not None
     groups = values_of(dataset, name, [field.query_ids[row] for row in values.rows])
     parts = [values.take(members) for members in groups.values()]
-    others, span = np.arange(1, len(field.names)), values.span.of_differences()
-    p = [p_of_pairs(part.values, others, np.zeros_like(others), part.units, span=span) for part in parts]
+    others = np.arange(1, len(field.names))
+    p = _p_of_pairs(parts, others, np.zeros_like(others))
     corrected = _CORRECTIONS[question.correction](np.concatenate(p)).reshape(len(p), -1)
-    sizes = np.full(len(others), corrected.size)
+    pairs = _pairs_with_first(parts, p, [(of_part, np.full(len(others), corrected.size)) for of_part in corrected])
     return [
         SliceReport(
             slice=name,
@@ -443,9 +540,9 @@ def _by_slice(
             n=len(part.rows),
             units=part.n_units,
             means=dict(zip(field.names, part.values.mean(axis=0).tolist(), strict=True)),
-            differences=_differences(field, part, question, of_part, sizes),
+            differences=_differences(field, part, question, compared, of_part),
         )
-        for value, part, of_part in zip(groups, parts, corrected, strict=True)
+        for value, part, compared, of_part in zip(groups, parts, pairs, corrected, strict=True)
     ]
 
 
@@ -493,27 +590,74 @@ def _moved_tools(field: Field, system: int, query: str, ranked: Mapping[int, Ran
 
 def _over_datasets(
     fields: Sequence[Field],
-    parts: Sequence[MetricValues],
-    on_each: Mapping[str, MetricReport],
+    metrics: Sequence[Sequence[MetricValues]],
+    on_each: Sequence[Mapping[str, MetricReport]],
     correction: Correction,
-) -> MacroReport:
-    """Compare the systems on a metric over datasets.
+) -> list[MacroReport]:
+    """Compare the systems on metrics over datasets.
 
     Args:
         fields: the systems on each dataset.
-        parts: their values on each dataset.
-        on_each: what was found on each dataset, by its name.
+        metrics: for each metric, their values on each dataset.
+        on_each: for each metric, what was found on each dataset, by its name.
         correction: of the family of all pairs.
     """
-    references, metric, sign = _references(fields[0]), parts[0].metric, parts[0].sign
     sources = [field.results[0].manifest.dataset.source for field in fields]
-    values, units = [part.values for part in parts], [part.units for part in parts]
-    span = span_of(metric, [result for field in fields for result in field.results])
-    numbers = macro_intervals(values, units=units, sources=sources, span=span)
+    results = [result for field in fields for result in field.results]
+    spans, whole, numbers = (
+        [span_of(parts[0].metric, results) for parts in metrics],
+        [],
+        [np.empty((0, 3))] * len(metrics),
+    )
     # The tests are about exactly these datasets.
-    table, codes = macro_values(values, units, sources)
-    whole = MetricValues(metric, sign, np.arange(len(table)), table, codes, ANY)
-    (tests,) = _test_pairs([whole], references, correction)
+    for parts in metrics:
+        table, codes = macro_values([part.values for part in parts], [part.units for part in parts], sources)
+        whole.append(MetricValues(parts[0].metric, parts[0].sign, np.arange(len(table)), table, codes, ANY))
+    tables = [one.values for one in whole]
+    # On the same queries of each dataset.
+    queries = [
+        np.append(one.units, [len(part.rows) for part in parts]) for one, parts in zip(whole, metrics, strict=True)
+    ]
+    for stack in stack_tables(tables, queries, spans):
+        together = list(zip(*(metrics[i] for i in stack.tables), strict=True))
+        values, units = (
+            [np.hstack([one.values for one in parts]) for parts in together],
+            [parts[0].units for parts in together],
+        )
+        found = macro_intervals(values, units=units, sources=sources, span=stack.span)
+        for i, part in stack.parts([table.T for table in tables]):
+            numbers[i] = found[part]
+    p = _p_of_pairs(whole, *np.triu_indices(len(fields[0].names), 1))
+    return [
+        _macro_report(fields, sources, parts, one, alone, ends, span, reports, correction)
+        for parts, one, alone, ends, span, reports in zip(metrics, whole, p, numbers, spans, on_each, strict=True)
+    ]
+
+
+def _macro_report(
+    fields: Sequence[Field],
+    sources: Sequence[str],
+    parts: Sequence[MetricValues],
+    whole: MetricValues,
+    p: NDArray[np.float64],
+    numbers: NDArray[np.float64],
+    span: Span,
+    on_each: Mapping[str, MetricReport],
+    correction: Correction,
+) -> MacroReport:
+    """The report of a metric over datasets.
+
+    Args:
+        fields, parts, on_each, correction: as in `_over_datasets`, for this metric.
+        sources: (datasets,) the source of each.
+        whole: the values on all datasets as one table, from `macro_values`.
+        p: (pairs,) uncorrected p-values of all pairs.
+        numbers: (systems, 3) means and the ends of their intervals.
+        span: the range of the metric's mean over all datasets.
+    """
+    references, metric, sign, table = _references(fields[0]), whole.metric, whole.sign, whole.values
+    values = [part.values for part in parts]
+    (tests,) = _correct([whole], [p], references, correction)
     ranks = rank_ranges(sign * table, tests.p, references)
     means = source_means(np.array([part.mean(axis=0) for part in values]), sources)
     standings = [

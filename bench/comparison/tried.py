@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,34 +16,52 @@ from bench.comparison.variants import best_by, number_families, words_of
 from bench.results.comparability import metric_difference
 from bench.results.store import StoredResult
 from bench.show.numbers import format_fixed, p_value
-from bench.stats.best_of_many import best_of_many, mean_without_choice
+from bench.stats.best_of_many import best_of_tables, mean_without_choice
 from bench.stats.noninferiority import enough_units
 
 #: Stored results by result id: the result, and the other variants of its family.
 Variants = Mapping[str, Sequence[StoredResult]]
 
 
-def add_tried(report: MetricReport, field: Field, values: MetricValues, variants: Variants) -> MetricReport:
-    """The report of a metric, with the variants of its systems added.
+def add_tried(
+    reports: Sequence[MetricReport], field: Field, values: Sequence[MetricValues], variants: Variants
+) -> list[MetricReport]:
+    """The reports of metrics, with the variants of their systems added.
 
     Args:
-        report: the report on a dataset.
+        reports: the reports on a dataset.
         field: its systems.
-        values: their values of the metric.
+        values: for each metric, their values.
         variants: the variants of each system, from `bench.comparison.variants.stored_variants`.
     """
     families = [variants[result.manifest.result_id] for result in field.results]
     if all(len(family) < 2 for family in families):
-        return report
-    rows, units = values.rows, values.units
-    columns = {item.manifest.result_id: values.values[:, i] for i, item in enumerate(field.results)}
+        return list(reports)
     results = {item.manifest.result_id: item for family in families for item in family}
-    for name in sorted(results.keys() - columns.keys()):
-        if (column := _column(results[name], field, report.metric, rows)) is not None:
-            columns[name] = column
-    ids = [[name for item in family if (name := item.manifest.result_id) in columns] for family in families]
+    columns = [_columns(one, field, results) for one in values]
+    ids = [
+        [[item.manifest.result_id for item in family if item.manifest.result_id in known] for family in families]
+        for known in columns
+    ]
+    p = _p_values(ids, results, columns, [one.units for one in values])
+    return [
+        report.model_copy(update={"tried": _tried(report, field, *found)})
+        for report, *found in zip(reports, values, [families] * len(reports), ids, columns, p, strict=True)
+    ]
+
+
+def _tried(
+    report: MetricReport,
+    field: Field,
+    values: MetricValues,
+    families: Sequence[Sequence[StoredResult]],
+    ids: Sequence[Sequence[str]],
+    columns: Mapping[str, NDArray[np.float64]],
+    p: Mapping[str, float],
+) -> list[Tried]:
+    """What is said of the variants of each system by one metric; arguments as in `_p_values`, for this metric."""
+    units = values.units
     decided = enough_units(units)
-    p = _p_values(ids, results, columns, units) if decided else {}
     alone = {item.system: item.p for item in report.differences}
     tried = []
     for system, family, names in zip(field.names, families, ids, strict=True):
@@ -54,7 +74,16 @@ def add_tried(report: MetricReport, field: Field, values: MetricValues, variants
             # Never below the p-value of the pair alone, which the range of the metric may have raised.
             corrected = max(p[names[0]], alone[system]) if names[0] in p else None
             tried.append(Tried(system=system, variants=len(family), best=best, p=corrected, elsewhere=elsewhere))
-    return report.model_copy(update={"tried": tried})
+    return tried
+
+
+def _columns(values: MetricValues, field: Field, results: Mapping[str, StoredResult]) -> dict[str, NDArray[np.float64]]:
+    """Result id -> (queries,) values of a metric: of the systems, and of their variants that compare."""
+    columns = {item.manifest.result_id: values.values[:, i] for i, item in enumerate(field.results)}
+    for name in sorted(results.keys() - columns.keys()):
+        if (column := _column(results[name], field, values.metric, values.rows)) is not None:
+            columns[name] = column
+    return columns
 
 
 def _column(item: StoredResult, field: Field, metric: str, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
@@ -71,20 +100,57 @@ def _column(item: StoredResult, field: Field, metric: str, rows: NDArray[np.int6
 
 
 def _p_values(
-    ids: Sequence[Sequence[str]],
+    ids: Sequence[Sequence[Sequence[str]]],
     results: Mapping[str, StoredResult],
-    columns: Mapping[str, NDArray[np.float64]],
-    units: NDArray[np.int64],
-) -> dict[str, float]:
-    """Result id -> p of its difference from the first system, corrected for the variants of both.
+    columns: Sequence[Mapping[str, NDArray[np.float64]]],
+    units: Sequence[NDArray[np.int64]],
+) -> list[dict[str, float]]:
+    """For each metric, result id -> p of its difference from the first system, corrected for the variants of both.
 
     Args:
-        ids: for each system, its result and its other variants.
+        ids: for each metric and each system, its result and its other variants.
         results: the results by id.
-        columns: result id -> (queries,) values.
-        units: (queries,) unit of each query, as codes from 0.
+        columns: for each metric, result id -> (queries,) values.
+        units: for each metric, (queries,) unit of each query, as codes from 0.
     """
-    baseline = ids[0][0]
+    found = [dict[str, float]() for _ in ids]
+    contests: defaultdict[bytes, list[tuple[int, _Contest]]] = defaultdict(list)
+    for i, codes in enumerate(units):
+        contest = _contest(ids[i][0][0], columns[i], results) if enough_units(codes) else None
+        if contest is not None:
+            contests[codes.tobytes()].append((i, contest))
+    for members in contests.values():
+        tables, families = [one.table for _, one in members], [one.families for _, one in members]
+        p = best_of_tables(tables, families, 0, units=units[members[0][0]])
+        for (i, one), values in zip(members, p, strict=True):
+            found[i] = {
+                name: value
+                for name, value, tested in zip(one.names, values.tolist(), one.tested, strict=True)
+                if tested
+            }
+    return found
+
+
+class _Contest(NamedTuple):
+    """The systems and variants that one metric tests against the first system, which comes first.
+
+    Attributes:
+        names: (columns,) their ids.
+        table: (queries, columns) their values.
+        families: (columns,) the family of each, by code.
+        tested: (columns,) whether its p-value is reported.
+    """
+
+    names: list[str]
+    table: NDArray[np.float64]
+    families: NDArray[np.int64]
+    tested: list[bool]
+
+
+def _contest(
+    baseline: str, columns: Mapping[str, NDArray[np.float64]], results: Mapping[str, StoredResult]
+) -> _Contest | None:
+    """None if no system has variants to correct for."""
     names = [baseline, *(name for name in columns if name != baseline)]
     families = number_families([results[name] for name in names])
     sizes = np.bincount(families)
@@ -93,11 +159,10 @@ def _p_values(
     tested = np.where(related, sizes[families] > 2, (sizes[families] > 1) | (sizes[families[0]] > 1))
     tested[0] = False
     if not tested.any():
-        return {}
+        return None
     taken = np.flatnonzero(tested | related)
     table = np.column_stack([columns[names[i]] for i in taken])
-    p = best_of_many(table, families[taken], 0, units=units).tolist()
-    return {names[i]: value for i, value in zip(taken.tolist(), p, strict=True) if tested[i]}
+    return _Contest([names[i] for i in taken], table, families[taken], tested[taken].tolist())
 
 
 def tried_sentences(dataset: DatasetReport, metrics: Collection[str] | None = None, details: bool = False) -> list[str]:

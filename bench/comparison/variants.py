@@ -11,7 +11,6 @@ Only stored results are known: removed results, and attempts under other names, 
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
@@ -20,13 +19,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.base.errors import BenchError, ResultError
-from bench.base.paths import read_regular
+from bench.base.errors import BenchError
 from bench.base.spec import parse
+from bench.lookup.snapshot import Snapshot, json_beginning, json_string
 from bench.metrics import parse_metric
 from bench.results.comparability import S, Stored, comparison_key, metric_difference
 from bench.results.manifest import Manifest, Mark, MethodIdentity
-from bench.results.store import LARGEST_JSON, MANIFEST, PER_QUERY, StoredResult, folders_of
+from bench.results.store import PER_QUERY, StoredResult
 
 #: Means that differ by less are equal.
 _SAME = 1e-12
@@ -75,33 +74,33 @@ def number_families(results: Sequence[Stored]) -> NDArray[np.int64]:
     return np.array([codes.setdefault(family, len(codes)) for family in families], dtype=np.int64)
 
 
-def stored_variants(results: Sequence[StoredResult]) -> dict[str, list[StoredResult]]:
+def stored_variants(results: Sequence[StoredResult], snapshot: Snapshot | None = None) -> dict[str, list[StoredResult]]:
     """The variants of each result's family that are stored in its folder of results, as in `variants_of`.
 
     Unreadable results are left out.
+
+    Args:
+        results: the results.
+        snapshot: of their folder, if others were looked up in it.
     """
     wanted: defaultdict[Path, set[tuple[str, str]]] = defaultdict(set)
     found = {item.manifest.result_id: item for item in results}
     for item in results:
         if _counts(item.manifest):
-            about = item.manifest.dataset.content_hash, family_of(item.manifest.method)
-            wanted[item.folder.parent.parent].add(about)
+            data, method = item.manifest.dataset, item.manifest.method
+            name = method.spec if method.run_file else method.spec.partition("(")[0].strip()
+            wanted[item.folder.parent.parent].add((data.content_hash, name))
     for root, families in wanted.items():
-        for folder in folders_of(root):
-            with suppress(OSError, ResultError):
-                if _may_be_of(read_regular(folder / MANIFEST, LARGEST_JSON), families):
-                    item = StoredResult.read(folder)
-                    found.setdefault(item.manifest.result_id, item)
+        stored = snapshot if snapshot is not None and snapshot.path == root else Snapshot(root)
+        folders = {
+            folder
+            for content, name in families
+            for folder in stored.containing(json_string(content), json_beginning(name))
+        }
+        for item in stored.readable(sorted(folders)):
+            found.setdefault(item.manifest.result_id, item)
     by_id = variants_of(list(found.values()))
     return {item.manifest.result_id: by_id[item.manifest.result_id] for item in results}
-
-
-def _may_be_of(text: bytes, families: Iterable[tuple[str, str]]) -> bool:
-    """Whether a manifest may belong to one of these contents and families: most are excluded without parsing."""
-    return any(
-        content.encode() in text and (b"\\" in text or json.dumps(name, ensure_ascii=False)[1:-1].encode() in text)
-        for content, name in families
-    )
 
 
 def best_by(variants: Sequence[Stored], metrics: Iterable[str]) -> list[str]:

@@ -9,15 +9,18 @@ from bench.base.errors import UsageError
 from bench.base.progress import QUIET, Progress
 from bench.base.protocol import MAPPED
 from bench.lookup.finding import find_result, is_alias
+from bench.lookup.snapshot import Snapshot
 from bench.results.store import StoredResult
 
 
-def open_result(name: str, results: Path, dataset: str | None = None, progress: Progress = QUIET) -> StoredResult:
+def open_result(
+    name: str, results: Path | Snapshot, dataset: str | None = None, progress: Progress = QUIET
+) -> StoredResult:
     """Open a result by its folder, id or `method@dataset`; or a run file, which is scored and stored first.
 
     Args:
         name: the name. `@dataset` may follow a run file.
-        results: the folder of results.
+        results: the folder of results; a snapshot of it, if several are opened.
         dataset: the dataset of a run file or method named without `@dataset`.
         progress: receives reports of downloads.
 
@@ -25,20 +28,21 @@ def open_result(name: str, results: Path, dataset: str | None = None, progress: 
         UsageError: no result or several have that name; or the dataset of a run file is not named.
         ResultError: it cannot be read, or does not fit the dataset.
     """
+    stored = Snapshot.of(results)
     head, _, tail = name.rpartition("@")
     for path, on in ((Path(name), dataset), (Path(head), tail.strip())):
         # A long spec is not a file name, and not an error.
         if os.path.isfile(path):
-            return _score_run_file(path, on, results, progress)
-    if dataset is not None and "@" not in name and is_alias(results, name):
+            return _score_run_file(path, on, stored.path, progress)
+    if dataset is not None and "@" not in name and is_alias(stored, name):
         # An alias alone names the newest result with it, of any code and data.
         name = f"{name}@{dataset}"
     try:
-        return find_result(results, name)
+        return find_result(stored, name)
     except UsageError:
         if dataset is None or "@" in name:
             raise
-    return find_result(results, f"{name}@{dataset}")
+    return find_result(stored, f"{name}@{dataset}")
 
 
 def _score_run_file(path: Path, dataset: str | None, results: Path, progress: Progress) -> StoredResult:

@@ -61,8 +61,9 @@ class Today:
         return result_id(self.content_hash, self.settings, self.method_hash)
 
 
-#: Spec -> the method with the hash of its code, built once for many results; None if it cannot be built.
-Built = dict[str, tuple[Method, str] | None]
+#: Spec, and whether the user named it -> the method with the hash of its code, built once for many results; None if it
+#: cannot be built.
+Built = dict[tuple[str, bool], tuple[Method, str] | None]
 
 
 def today(manifest: Manifest, *, named: bool = False, built: Built | None = None) -> Today | None:
@@ -83,9 +84,9 @@ def today(manifest: Manifest, *, named: bool = False, built: Built | None = None
         return None
     built = {} if built is None else built
     with config_context(offline=True):
-        if spec not in built:
-            built[spec] = _build(spec, named)
-        entry = built[spec]
+        if (spec, named) not in built:
+            built[spec, named] = _build(spec, named)
+        entry = built[spec, named]
         if entry is None:
             return None
         method, code = entry

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.base.errors import BenchError, ResultError, UsageError
-from bench.base.paths import read_regular
 from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.spec import parse
 from bench.base.text import one_line, slug
 from bench.lookup.consistency import contradictions
 from bench.lookup.current import Built, Today, adopt_name, is_of_today, today
+from bench.lookup.snapshot import Snapshot, json_beginning, json_string
 from bench.registry import method_names
 from bench.registry.added import current_content
 from bench.registry.methods import check_spec
 from bench.results.commands import command
 from bench.results.comparability import comparison_key
 from bench.results.manifest import Manifest
-from bench.results.store import LARGEST_JSON, MANIFEST, StoredResult, folders_of
+from bench.results.store import MANIFEST, StoredResult
 
 #: The date of results without a date: before all others.
 FIRST_DATE = datetime.datetime.min.replace(tzinfo=datetime.UTC)
@@ -33,14 +31,14 @@ _SHORTEST_ID = 4
 _WITH_ID = re.compile(rf"(?P<name>.+@.+)#(?P<id>[0-9a-f]{{{_SHORTEST_ID},12}})")
 
 
-def find_result(results: Path, name: str, *, older: bool = False) -> StoredResult:
+def find_result(results: Path | Snapshot, name: str, *, older: bool = False) -> StoredResult:
     """A result by its folder, its id (or at least four characters of its beginning), its alias, or `method@dataset`.
 
     `method@dataset` means the result that `bench run` would store today; `method@dataset#id` names one of older code.
     An alias can replace the method; alone, it means the newest result with this alias.
 
     Args:
-        results: the folder of results.
+        results: the folder of results; a snapshot of it, if several names are looked up.
         name: the name.
         older: whether `method@dataset` may be a result of older code if there is none of today's.
 
@@ -53,113 +51,93 @@ def find_result(results: Path, name: str, *, older: bool = False) -> StoredResul
     return result
 
 
-def name_result(results: Path, name: str, *, older: bool) -> StoredResult:
+def name_result(results: Path | Snapshot, name: str, *, older: bool) -> StoredResult:
     """Like `find_result`, without checking tables against their digests."""
+    stored = Snapshot.of(results)
     # A long spec is not a folder name, and not an error.
     is_folder = os.path.isdir(name)
     if is_folder and (Path(name) / MANIFEST).is_file():
         return StoredResult.read(Path(name))
-    named_so = [] if "@" in name else _with_alias(results, name)
+    named_so = [] if "@" in name else _with_alias(stored, name)
     if len({item.manifest.dataset.spec for item in named_so}) > 1:
         datasets = ", ".join(sorted({f"{name}@{item.manifest.dataset.spec}" for item in named_so}))
         raise UsageError(f"{name!r} names results on several datasets: {datasets}. Name one of them.")
     if named_so:
-        return latest(named_so)[-1]
+        return latest(named_so, stored.built)[-1]
     if is_folder and "@" not in name:
         return StoredResult.read(Path(name))
     if "@" in name:
         whole = _WITH_ID.fullmatch(name)
         method, _, dataset = (part.strip() for part in (whole["name"] if whole else name).rpartition("@"))
-        matches = _find_method_results(results, method, dataset)
+        matches = _find_method_results(stored, method, dataset)
         if not matches:
             method, dataset = _canonical_method(method), _canonical_dataset(dataset)
-            matches = _find_method_results(results, method, dataset)
+            matches = _find_method_results(stored, method, dataset)
         exact = [item for item in matches if f"{method} @ {dataset}" in {item.label, _whole(item.manifest)}]
         if whole:
             matches = [item for item in matches if item.manifest.result_id.startswith(whole["id"])]
         else:
-            matches = _of_today(_on_current_data(exact or matches, name), name, older=older)
+            matches = _of_today(_on_current_data(exact or matches, name), name, older=older, built=stored.built)
     elif len(name) < _SHORTEST_ID:
         raise UsageError(f"{name!r} is too short for a result id: give at least {_SHORTEST_ID} characters.")
     else:
-        matches = _with_id(results, name)
+        matches = _with_id(stored, name)
     if len({question_of(item.manifest) for item in matches}) > 1:
         ids = "; ".join(
             f"{item.manifest.result_id} ({item.manifest.method.cut or 'no cut'}, {settings(item.manifest)})"
-            for item in latest(matches)
+            for item in latest(matches, stored.built)
         )
         raise UsageError(f"{name!r} matches several results: {ids}. Name one by its id.")
     if not matches:
-        raise UsageError(f"there is no result {name!r} in {results}; `bench list results` lists them.")
-    return latest(matches)[0]
+        raise UsageError(f"there is no result {name!r} in {stored.path}; `bench list results` lists them.")
+    return latest(matches, stored.built)[0]
 
 
-def _find_method_results(results: Path, method: str, dataset: str) -> list[StoredResult]:
+def _find_method_results(stored: Snapshot, method: str, dataset: str) -> list[StoredResult]:
     """The results of a method, with or without its cut, on a dataset.
 
     Unreadable results are left out; if there is no other, the error is raised.
-
-    Most of thousands of results are excluded by the text of their manifests: JSON without a backslash has its strings
-    verbatim.
     """
-    label, on = f"{method} @ {dataset}", json.dumps(dataset, ensure_ascii=False).encode("utf-8", "replace")
+    label = f"{method} @ {dataset}"
     matches, damaged = list[StoredResult](), list[ResultError]()
-    for folder in folders_of(results):
-        with suppress(OSError):
-            text = read_regular(folder / MANIFEST, LARGEST_JSON)
-            # The manifest also has the method's spec as a string, but the cut is a separate one.
-            if b"\\" not in text and (
-                on not in text or method.partition(" + ")[0].encode("utf-8", "replace") not in text
-            ):
-                continue
-            try:
-                item = StoredResult.read(folder)
-            except ResultError as error:
-                if folder.name.rpartition("-")[0] == slug(method.partition("(")[0].partition(" + ")[0]):
-                    damaged.append(error)
-                continue
-            uncut = f"{item.manifest.method.spec} @ {item.manifest.dataset.spec}"
-            if label in {item.label, _whole(item.manifest), uncut}:
-                matches.append(item)
+    # The manifest also has the method's spec as a string, but the cut is a separate one.
+    for folder in stored.containing(json_string(dataset), json_beginning(method.partition(" + ")[0])):
+        try:
+            item = stored.read(folder)
+        except ResultError as error:
+            if folder.name.rpartition("-")[0] == slug(method.partition("(")[0].partition(" + ")[0]):
+                damaged.append(error)
+            continue
+        uncut = f"{item.manifest.method.spec} @ {item.manifest.dataset.spec}"
+        if label in {item.label, _whole(item.manifest), uncut}:
+            matches.append(item)
     if damaged and not matches:
         # Better than reporting that there is no result.
         raise damaged[0]
     return matches
 
 
-def _with_id(results: Path, start: str) -> list[StoredResult]:
+def _with_id(stored: Snapshot, start: str) -> list[StoredResult]:
     """The results whose id begins with this text. Folders end with the id; renamed ones are found by their manifests.
 
     Raises:
         ResultError: the only match cannot be read.
     """
-    fits = [folder for folder in folders_of(results) if folder.name.rpartition("-")[2].startswith(start)]
-    named = [StoredResult.read(folder) for folder in fits] if len(fits) == 1 else list(_readable(fits))
+    fits = [folder for folder in stored.folders if folder.name.rpartition("-")[2].startswith(start)]
+    named = [stored.read(fits[0])] if len(fits) == 1 else list(stored.readable(fits))
     matches = [item for item in named if item.manifest.result_id.startswith(start)]
-    return matches or [item for item in _readable(folders_of(results)) if item.manifest.result_id.startswith(start)]
+    others = stored.readable(stored.containing(json_beginning(start)))
+    return matches or [item for item in others if item.manifest.result_id.startswith(start)]
 
 
-def is_alias(results: Path, name: str) -> bool:
+def is_alias(results: Path | Snapshot, name: str) -> bool:
     """Whether a name is the alias of a stored result."""
-    return bool(_with_alias(results, name))
+    return bool(_with_alias(Snapshot.of(results), name))
 
 
-def _with_alias(results: Path, alias: str) -> list[StoredResult]:
-    """The results with an alias. Most others are excluded by the text of their manifests, which has it verbatim."""
-    matches = []
-    for folder in folders_of(results):
-        with suppress(OSError, ResultError):
-            text = read_regular(folder / MANIFEST, LARGEST_JSON)
-            if b'"alias"' in text and alias.encode("utf-8", "replace") in text:
-                item = StoredResult.read(folder)
-                matches += [item] if item.manifest.method.alias == alias else []
-    return matches
-
-
-def _readable(folders: Iterable[Path]) -> Iterator[StoredResult]:
-    for folder in folders:
-        with suppress(ResultError):
-            yield StoredResult.read(folder)
+def _with_alias(stored: Snapshot, alias: str) -> list[StoredResult]:
+    found = stored.readable(stored.containing(b'"alias"', json_string(alias)))
+    return [item for item in found if item.manifest.method.alias == alias]
 
 
 def _canonical_method(text: str) -> str:
@@ -205,20 +183,19 @@ def _on_current_data(stored: list[StoredResult], name: str) -> list[StoredResult
     return current
 
 
-def _of_today(matches: list[StoredResult], name: str, *, older: bool) -> list[StoredResult]:
+def _of_today(matches: list[StoredResult], name: str, *, older: bool, built: Built) -> list[StoredResult]:
     """Select the results of the current code of a method.
 
     Raises:
         UsageError: there are only results of other code.
     """
-    built: Built = {}
     # With an alias, the manifest names the module to import, and its author may be a stranger.
     states = [
         is_of_today(item.manifest, named=not _named_by_alias(item.manifest, name), built=built) for item in matches
     ]
     if True in states or older or not matches:
         return [item for item, state in zip(matches, states, strict=True) if state] or matches
-    first = latest(matches)[0]
+    first = latest(matches, built)[0]
     named = not _named_by_alias(first.manifest, name)
     made = f"{first.manifest.result_id}, made {first.manifest.environment.created[:10]}"
     which = f"{made}, and {len(matches) - 1} more" if len(matches) > 1 else made
@@ -278,12 +255,17 @@ def settings(manifest: Manifest, usual: str = "") -> str:
     return ", ".join(word for word in words if word)
 
 
-def latest(results: Sequence[StoredResult]) -> list[StoredResult]:
-    """For each question, the result of today's code or else the latest; the others are of other code versions."""
+def latest(results: Sequence[StoredResult], built: Built | None = None) -> list[StoredResult]:
+    """For each question, the result of today's code or else the latest; the others are of other code versions.
+
+    Args:
+        results: the results.
+        built: methods already built for other results.
+    """
     groups: defaultdict[tuple[object, ...], list[StoredResult]] = defaultdict(list)
     for item in sorted(results, key=lambda item: (moment(item.manifest) or FIRST_DATE, item.manifest.result_id)):
         groups[question_of(item.manifest)].append(item)
-    built: Built = {}
+    built = {} if built is None else built
     chosen = []
     for group in groups.values():
         current = [item for item in group if is_of_today(item.manifest, built=built)] if len(group) > 1 else []

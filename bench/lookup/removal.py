@@ -21,7 +21,8 @@ from bench.base.paths import read_regular, storage_errors
 from bench.base.text import one_line
 from bench.lookup.aliases import aliases_lock
 from bench.lookup.finding import name_result
-from bench.results.store import MANIFEST, METRICS, StoredResult, folders_of, result_lock
+from bench.lookup.snapshot import Snapshot
+from bench.results.store import MANIFEST, METRICS, StoredResult, result_lock
 
 #: Limits of the search for ids: number of files, bytes of one file and of all, depth of folders.
 _MOST_FILES, _LARGEST, _MOST_BYTES, _DEEPEST = 20_000, 16 << 20, 512 << 20, 6
@@ -63,16 +64,17 @@ class Dependant:
     result_id: str
 
 
-def find_removable(results: Path, name: str) -> Removable:
+def find_removable(results: Path | Snapshot, name: str) -> Removable:
     """Find a result by name. A damaged one is found by its folder, or by its id at the end of the folder's name.
 
     Raises:
         UsageError: no result or several have the name.
     """
-    fits = [folder for folder in folders_of(results) if folder.name.rpartition("-")[2] == name or folder == Path(name)]
+    stored = Snapshot.of(results)
+    fits = [folder for folder in stored.folders if folder.name.rpartition("-")[2] == name or folder == Path(name)]
     if len(fits) != 1:
         try:
-            return _removable(name_result(results, name, older=True).folder)
+            return _removable(name_result(stored, name, older=True).folder)
         except ResultError as error:
             if not (Path(name) / MANIFEST).is_file():
                 raise UsageError(f"{error} To remove it, name its folder or its whole id.") from None

@@ -15,6 +15,7 @@ best.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,55 +62,114 @@ def best_of_many(
     Raises:
         ValueError: units are not numbered from 0 without a gap, or not one for each query.
     """
-    order = np.argsort(families, kind="stable")
-    table, codes = np.asarray(values, dtype=np.float64)[:, order], np.unique(families[order], return_inverse=True)[1]
-    baseline = int(np.argsort(order, kind="stable")[against])
-    queries, systems = table.shape
-    # All as differences from one system on one scale: the whole numbers of a pair are differences of two of these.
-    table = table - table[:, [baseline]]
-    _, unit = as_integers(table)
-    dependent = dependence(units, queries)
-    whole = flipped_wholes(np.rint(table / unit.max()), dependent)
-    totals = whole.sum(axis=0)
-    # Variants of the reference system, and the spread of their differences from all systems.
-    family = codes[baseline]
-    rivals = np.flatnonzero(codes == family).tolist()
-    slack = {rival: queries if rival == baseline else 2 * queries for rival in rivals}
-    scales = {rival: _scales(whole - whole[:, [rival]], slack[rival] - queries) for rival in rivals}
-    found = np.abs(totals - totals[baseline]) * scales[baseline]
-    nonzero = whole.any(axis=1)
-    enumerated = int(np.count_nonzero(nonzero)) <= MOST_ENUMERATED
-    by_system = np.ascontiguousarray((whole[nonzero] if enumerated else whole).T)
-    signs = by_system.shape[1]
-    blocks = [every_sign_vector(signs)] if enumerated else sign_vectors(signs, flips)
-    starts = np.searchsorted(codes, np.arange(int(codes.max()) + 1))
-    hits, vectors = np.zeros(systems, dtype=np.int64), 0
-    for kept in blocks:
+    return best_of_tables([values], [families], against, units=units, flips=flips)[0]
+
+
+def best_of_tables(
+    values: Sequence[NDArray[np.float64]],
+    families: Sequence[NDArray[np.int64]],
+    against: int,
+    *,
+    units: NDArray[np.int64] | None = None,
+    flips: int = FLIPS,
+) -> list[NDArray[np.float64]]:
+    """`best_of_many` of several tables of the same queries, such as one per metric, which share their sign vectors.
+
+    Args:
+        values, families: for each table, as in `best_of_many`.
+        against, units, flips: as in `best_of_many`.
+    """
+    contests = [_Contest(*one, against, units) for one in zip(values, families, strict=True)]
+    sampled = [contest for contest in contests if not contest.enumerated]
+    for contest in contests:
+        if contest.enumerated:
+            contest.count(every_sign_vector(len(contest.rows)).astype(np.float64) @ contest.rows)
+    if sampled:
+        rows = np.hstack([contest.rows for contest in sampled])
+        ends = np.cumsum([contest.rows.shape[1] for contest in sampled])
+        for kept in sign_vectors(len(rows), flips, columns=rows.shape[1]):
+            sums = kept.astype(np.float64) @ rows
+            for contest, part in zip(sampled, np.split(sums, ends[:-1], axis=1), strict=True):
+                contest.count(part)
+    return [contest.p_values() for contest in contests]
+
+
+class _Contest:
+    """The systems of one table against one of them, and how many sign vectors were as extreme.
+
+    Systems are sorted by family.
+
+    Attributes:
+        rows: (units, systems) whole numbers whose signs are flipped; without the rows that are zero, if all sign
+            vectors are enumerated.
+        enumerated: whether they are.
+    """
+
+    def __init__(
+        self, values: NDArray[np.float64], families: NDArray[np.int64], against: int, units: NDArray[np.int64] | None
+    ) -> None:
+        order = np.argsort(families, kind="stable")
+        table = np.asarray(values, dtype=np.float64)[:, order]
+        self._codes = np.unique(families[order], return_inverse=True)[1]
+        self._back = np.argsort(order, kind="stable")
+        baseline = int(self._back[against])
+        queries, systems = table.shape
+        # All as differences from one system on one scale: the whole numbers of a pair are differences of two of these.
+        self._table = table - table[:, [baseline]]
+        _, unit = as_integers(self._table)
+        self._dependent = dependence(units, queries)
+        whole = flipped_wholes(np.rint(self._table / unit.max()), self._dependent)
+        self._totals = whole.sum(axis=0)
+        # Variants of the reference system, and the spread of their differences from all systems.
+        self._baseline, self._family = baseline, self._codes[baseline]
+        self._rivals = np.flatnonzero(self._codes == self._family).tolist()
+        self._slack = {rival: queries if rival == baseline else 2 * queries for rival in self._rivals}
+        self._scales = {
+            rival: _scales(whole - whole[:, [rival]], self._slack[rival] - queries) for rival in self._rivals
+        }
+        self._found = np.abs(self._totals - self._totals[baseline]) * self._scales[baseline]
+        nonzero = whole.any(axis=1)
+        self.enumerated = int(np.count_nonzero(nonzero)) <= MOST_ENUMERATED
+        self.rows = whole[nonzero] if self.enumerated else whole
+        self._starts = np.searchsorted(self._codes, np.arange(int(self._codes.max()) + 1))
+        self._hits, self._vectors = np.zeros(systems, dtype=np.int64), 0
+
+    def count(self, kept: NDArray[np.float64]) -> None:
+        """Count the sign vectors that are as extreme as the observed one.
+
+        Args:
+            kept: (vectors, systems) sums of the rows whose sign a vector keeps.
+        """
         # Rows of systems, which are contiguous.
-        sums = by_system @ kept.astype(np.float64).T
+        sums = np.ascontiguousarray(kept.T)
         sums *= 2
-        sums -= totals[:, None]
-        largest = np.zeros((len(starts), len(kept)))
+        sums -= self._totals[:, None]
+        largest = np.zeros((len(self._starts), len(kept)))
         own = largest[0]
-        for rival in rivals:
+        for rival in self._rivals:
             apart = sums - sums[rival]
             np.abs(apart, out=apart)
             # Rounding moves a sum by at most half a unit per query, so equal sums are this close.
-            apart += slack[rival]
-            apart *= scales[rival][:, None]
-            by_family = np.maximum.reduceat(apart, starts, axis=0)
-            own = by_family[family] if rival == baseline else own
+            apart += self._slack[rival]
+            apart *= self._scales[rival][:, None]
+            by_family = np.maximum.reduceat(apart, self._starts, axis=0)
+            own = by_family[self._family] if rival == self._baseline else own
             largest = np.maximum(largest, by_family)
         # The reference's own variants are compared only with it.
-        largest[family] = own
-        hits += [np.count_nonzero(largest[code] >= value) for code, value in zip(codes, found, strict=True)]
-        vectors += len(kept)
-    p = hits / vectors if enumerated else (1 + hits) / (1 + flips)
-    if dependent is not None:
-        p = np.maximum(p, robust_t(table, dependent).p_values())
-    p[scales[baseline] == 0] = 1.0
-    back: NDArray[np.float64] = p[np.argsort(order, kind="stable")]
-    return back
+        largest[self._family] = own
+        self._hits += [
+            np.count_nonzero(largest[code] >= value) for code, value in zip(self._codes, self._found, strict=True)
+        ]
+        self._vectors += len(kept)
+
+    def p_values(self) -> NDArray[np.float64]:
+        """(systems,) p-values, in the order of the table."""
+        p = self._hits / self._vectors if self.enumerated else (1 + self._hits) / (1 + self._vectors)
+        if self._dependent is not None:
+            p = np.maximum(p, robust_t(self._table, self._dependent).p_values())
+        p[self._scales[self._baseline] == 0] = 1.0
+        back: NDArray[np.float64] = p[self._back]
+        return back
 
 
 def _scales(differences: NDArray[np.float64], rounding: int) -> NDArray[np.float64]:

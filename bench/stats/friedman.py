@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,7 @@ def average_ranks(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return means
 
 
+@cache
 def nemenyi_difference(systems: int, blocks: int, level: float = LEVEL) -> float:
     """The critical difference of average ranks: systems farther apart differ significantly (Nemenyi 1963).
 

@@ -114,22 +114,22 @@ def compare_pairs(
     sizes: NDArray[np.int64],
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
+    p: NDArray[np.float64] | None = None,
 ) -> list[Paired]:
     """`compare` for pairs of systems in families, with intervals that agree with the corrected p-values.
 
     The intervals of a family of m pairs have the level 1 - 0.05 / m, so that together they contain all differences in
     95% of cases (Bonferroni). If a stepwise correction such as Holm's finds a difference that they leave open, they end
-    just short
-    of zero:
-    they contain zero exactly if the corrected p-value is at least 0.05.
+    just short of zero: they contain zero exactly if the corrected p-value is at least 0.05.
 
     Args:
         values: (queries, systems), finite.
         first, second: (pairs,) columns.
         corrected, sizes: (pairs,) as in `bench.stats.ranking.PairTests`.
         units, span: as in `compare`, for first minus second; so are the errors.
+        p: (pairs,) uncorrected p-values, as from `bench.stats.ranking.p_of_pairs`; computed if None.
     """
-    p = p_of_pairs(values, first, second, units, span=span)
+    p = p_of_pairs(values, first, second, units, span=span) if p is None else p
     differences, intervals = values[:, first] - values[:, second], np.empty((len(first), 2))
     for size in np.unique(sizes):
         part = sizes == size

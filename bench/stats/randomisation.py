@@ -86,14 +86,15 @@ def enumerated_p(values: NDArray[np.float64], queries: int) -> float:
     return float(extreme_sums(sums, values.sum(), queries).mean())
 
 
-def sign_vectors(signs: int, flips: int, seed: int = 0) -> Iterator[NDArray[np.uint8]]:
+def sign_vectors(signs: int, flips: int, seed: int = 0, columns: int = 1) -> Iterator[NDArray[np.uint8]]:
     """Random sign vectors in blocks of (flips, signs): 1 keeps a sign, 0 changes it.
 
-    Whole words are drawn, so the stream does not depend on block boundaries.
+    Whole words are drawn, so the stream does not depend on block boundaries. Neither a block nor its product with a
+    number of columns has more than a million numbers.
     """
     random = np.random.default_rng(seed)
     words = math.ceil(signs / 64)
-    block = max(1, _BLOCK // signs)
+    block = max(1, _BLOCK // max(signs, columns))
     for start in range(0, flips, block):
         size = min(block, flips - start)
         drawn = random.integers(0, 1 << 64, size=(size, words), dtype=np.uint64).astype("<u8")

@@ -42,6 +42,7 @@ from bench.stats.exact import as_integers
 from bench.stats.multiple import holm
 from bench.stats.noninferiority import LEVEL
 from bench.stats.randomisation import FLIPS, MOST_ENUMERATED, enumerated_p, extreme_sums, flipped_wholes, sign_vectors
+from bench.stats.stacks import stack_tables
 from bench.stats.units import dependence, whole_sums
 
 #: Numbers in a block of sums of pairs, to fit the cache of a core.
@@ -58,10 +59,12 @@ class PairTests:
         p: (systems, systems) p-values, corrected for the family of each pair; symmetric, with a diagonal of 1. 1
             for identical systems, NaN for untested pairs.
         sizes: (systems, systems) number of pairs in that family.
+        alone: (systems, systems) uncorrected p-values, as if each pair were the only one.
     """
 
     p: NDArray[np.float64]
     sizes: NDArray[np.int64]
+    alone: NDArray[np.float64]
 
 
 def reference_mask(references: NDArray[np.bool_] | None, systems: int) -> NDArray[np.bool_]:
@@ -94,14 +97,39 @@ def pairwise_tests(
         ValueError: there are no queries or no systems, a value is not finite, or units are not numbered from 0 without
             a gap, or not one for each query.
     """
-    table = np.asarray(values, dtype=np.float64)
-    systems = table.shape[-1] if table.ndim else 0
-    first, second = np.triu_indices(systems, 1)
-    own = reference_mask(references, systems)
-    tested = own[first] | own[second] | challengers
-    p = np.full(len(first), np.nan)
-    p[tested] = p_of_pairs(table, first[tested], second[tested], units, flips, span)
-    return correct_pairs([p], [table], references)[0]
+    table = _check_table(values)
+    codes = np.arange(len(table)) if units is None else units
+    return pairwise_tests_of_tables([table], codes, [references], [challengers], [span], flips)[0]
+
+
+def pairwise_tests_of_tables(
+    values: Sequence[NDArray[np.float64]],
+    units: NDArray[np.int64],
+    references: Sequence[NDArray[np.bool_] | None],
+    challengers: Sequence[bool],
+    spans: Sequence[Span],
+    flips: int = FLIPS,
+) -> list[PairTests]:
+    """`pairwise_tests` of several tables of the same queries, such as one per metric, each a family of its own.
+
+    Args:
+        values, references, challengers, spans: for each table, as in `pairwise_tests`.
+        units, flips: as in `pairwise_tests`.
+    """
+    first, second, tested = [], [], []
+    for table, own, every in zip(values, references, challengers, strict=True):
+        one, other = np.triu_indices(table.shape[1], 1)
+        mask = reference_mask(own, table.shape[1])
+        tested.append(mask[one] | mask[other] | every)
+        first.append(one[tested[-1]])
+        second.append(other[tested[-1]])
+    found = p_of_tables(values, first, second, [units] * len(values), spans, flips)
+    tests = []
+    for table, own, among, p in zip(values, references, tested, found, strict=True):
+        every_p = np.full(len(among), np.nan)
+        every_p[among] = p
+        tests += correct_pairs([every_p], [table], own)
+    return tests
 
 
 def p_of_pairs(
@@ -125,9 +153,7 @@ def p_of_pairs(
     Returns:
         (pairs,) uncorrected p-values; 1 for identical systems. Errors are those of `pairwise_tests`.
     """
-    table = np.asarray(values, dtype=np.float64)
-    if table.ndim != 2 or not table.size or not np.isfinite(table).all():
-        raise ValueError("values must be a table of finite numbers, one row for each query, one column for each system")
+    table = _check_table(values)
     queries = len(table)
     codes = dependence(units, queries)
     # One scale for all systems, because their sums are subtracted.
@@ -156,7 +182,7 @@ def p_of_pairs(
         whole_totals = sums.sum(axis=0)
         rows = max(1, _BLOCK // len(pairs))
         upper, lower = (border + slacks[pairs])[:, None], (border - slacks[pairs])[:, None]
-        for kept in sign_vectors(len(sums), flips):
+        for kept in sign_vectors(len(sums), flips, columns=sums.shape[1]):
             products = 2 * (kept.astype(np.float64) @ sums) - whole_totals
             for start in range(0, len(kept), rows):
                 block = np.ascontiguousarray(products[start : start + rows].T)
@@ -178,6 +204,28 @@ def p_of_pairs(
         part = slice(start, start + step)
         p[part] = second_looks(p[part], table[:, first[part]] - table[:, second[part]], codes, span)
     return p
+
+
+def p_of_tables(
+    values: Sequence[NDArray[np.float64]],
+    first: Sequence[NDArray[np.intp]],
+    second: Sequence[NDArray[np.intp]],
+    units: Sequence[NDArray[np.int64]],
+    spans: Sequence[Span],
+    flips: int = FLIPS,
+) -> list[NDArray[np.float64]]:
+    """`p_of_pairs` of several tables, such as one per metric, which share their sign vectors (`bench.stats.stacks`).
+
+    Args:
+        values, first, second, units, spans: for each table, as in `p_of_pairs`.
+        flips: as in `pairwise_tests`.
+    """
+    found = [np.empty(0)] * len(values)
+    for stack in stack_tables(values, units, spans):
+        p = p_of_pairs(stack.values, stack.columns(first), stack.columns(second), stack.units, flips, stack.span)
+        for i, part in stack.parts(first):
+            found[i] = p[part]
+    return found
 
 
 def correct_pairs(
@@ -206,7 +254,7 @@ def correct_pairs(
     first, second = np.triu_indices(systems, 1)
     alone = np.ones((len(p), systems, systems))
     alone[:, first, second] = alone[:, second, first] = p
-    tests = [PairTests(raw.copy(), np.ones((systems, systems), dtype=np.int64)) for raw in alone]
+    tests = [PairTests(raw.copy(), np.ones((systems, systems), dtype=np.int64), raw) for raw in alone]
     twins = [np.unique(table, axis=1, return_inverse=True)[1].ravel() for table in values]
     own = reference_mask(references, systems)
     board, others = np.flatnonzero(own), np.flatnonzero(~own)
@@ -285,6 +333,13 @@ def rank_order(ranks: NDArray[np.int64], means: NDArray[np.float64]) -> list[int
     """Positions of systems, sorted by best possible rank, then by mean."""
     order: list[int] = np.lexsort((-means, ranks[:, 0])).tolist()
     return order
+
+
+def _check_table(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 2 or not table.size or not np.isfinite(table).all():
+        raise ValueError("values must be a table of finite numbers, one row for each query, one column for each system")
+    return table
 
 
 def _pair(

@@ -23,7 +23,7 @@ from bench.interface import CURRENT_VERSIONS
 from bench.leaderboard.boards.decisions import MEANINGS, Decisions, Evidence, read_decisions
 from bench.leaderboard.boards.names import Title, apart, title_of
 from bench.leaderboard.boards.registered import card_of
-from bench.leaderboard.boards.standings import RankedSystems, mean_errors, rank_systems
+from bench.leaderboard.boards.standings import Entrants, RankedSystems, mean_errors, rank_by_metrics
 from bench.leaderboard.boards.tables import check_values, read_columns
 from bench.lookup.finding import latest, question_of
 from bench.results.commands import command
@@ -361,17 +361,20 @@ def assemble(
     )
     if board.current and board.units is not None and standings is None:
         ranked = [i for i, row in enumerate(rows) if not row.oracle and row.values is not None]
+        entrants = {}
         for column, metric in enumerate(RANKED):
             same = [i for i in ranked if metric not in rows[i].older]
             columns = [values[:, column] for i in same if (values := rows[i].values) is not None]
             if columns and len(columns[0]):
-                board.standings[metric] = rank_systems(
+                entrants[metric] = Entrants(
                     [rows[i].id for i in same],
                     np.column_stack(columns),
-                    board.units,
                     references_of([rows[i] for i in same]),
                     span_of(metric).of_differences(),
                 )
+        board.standings.update(
+            zip(entrants, rank_by_metrics(list(entrants.values()), board.units), strict=True) if entrants else ()
+        )
     return replace(board, rows=_order_rows(rows, board.standings.get(RANKED[0])))
 
 

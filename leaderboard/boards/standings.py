@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from bench.stats.ranking import (
     PairTests,
     column_means,
     correct_pairs,
-    pairwise_tests,
+    pairwise_tests_of_tables,
     rank_order,
     rank_ranges,
     reference_mask,
@@ -44,6 +45,7 @@ class RankedSystems:
         ranks: (systems, 2) best and worst rank that `pairs` leave open (`rank_ranges`).
         pairs: (systems, systems) p-values of the paired randomisation test of every pair, corrected by Holm
             (`correct_pairs`); 1 if there are too few units for a conclusion, NaN for untested pairs of two challengers.
+        alone: (systems, systems) uncorrected p-values.
         sizes: (systems, systems) number of pairs in each correction.
         n, units: queries, and their units of independence.
         exact: whether p-values are those of `bench compare`; False if they come from the large-sample limit.
@@ -55,6 +57,7 @@ class RankedSystems:
     means: NDArray[np.float64]
     ranks: NDArray[np.int64]
     pairs: NDArray[np.float64]
+    alone: NDArray[np.float64]
     sizes: NDArray[np.int64]
     n: int
     units: int
@@ -85,6 +88,22 @@ class RankedSystems:
         return [position for position in order if position in kept]
 
 
+class Entrants(NamedTuple):
+    """Systems to rank by one metric.
+
+    Attributes:
+        ids: (systems,).
+        values: (queries, systems), finite; higher is better.
+        references: (systems,) which are references; all systems if None or if there are none.
+        span: the range of the mean differences, as in `bench.stats.differences.second_looks`.
+    """
+
+    ids: Sequence[str]
+    values: NDArray[np.float64]
+    references: NDArray[np.bool_] | None = None
+    span: Span = ANY
+
+
 def rank_systems(
     ids: Sequence[str],
     values: NDArray[np.float64],
@@ -92,41 +111,58 @@ def rank_systems(
     references: NDArray[np.bool_] | None = None,
     span: Span = ANY,
 ) -> RankedSystems:
-    """Test and rank systems on the same queries.
+    """Test and rank systems on the same queries by one metric; arguments as in `Entrants` and `rank_by_metrics`."""
+    return rank_by_metrics([Entrants(ids, values, references, span)], units)[0]
+
+
+def rank_by_metrics(metrics: Sequence[Entrants], units: NDArray[np.int64]) -> list[RankedSystems]:
+    """Test and rank systems on the same queries by several metrics, each for itself.
 
     Only the references decide how: challengers cannot make a board too large for exact tests.
 
     Args:
-        ids: (systems,).
-        values: (queries, systems), finite; higher is better.
+        metrics: the systems of each metric.
         units: (queries,) the unit of independence of each query, as a code from 0.
-        references: (systems,) which are references; all systems if None or if there are none.
-        span: the range of the mean differences, as in `bench.stats.differences.second_looks`.
     """
-    count, systems, decided = int(units.max()) + 1, values.shape[1], enough_units(units)
-    own = reference_mask(references, systems)
-    size = int(own.sum())
-    exact = FLIPS * count * size * (size - 1) // 2 <= _FLIPPED
-    if not exact:
-        tests = pairs_limit(values, units, own)
-    else:
-        every = FLIPS * count * systems * (systems - 1) // 2 <= _FLIPPED
-        flips = FLIPS if decided else 1
-        tests = pairwise_tests(values, units, own, flips, challengers=every, span=span)
-    # With too few units nothing is decided, not even that a floor is worse.
-    pairs = tests.p if decided else np.ones_like(tests.p)
-    return RankedSystems(
-        ids=tuple(ids),
-        references=own,
-        means=column_means(values),
-        ranks=rank_ranges(values, pairs, own),
-        pairs=pairs,
-        sizes=tests.sizes,
-        n=len(values),
-        units=count,
-        exact=exact,
-        decided=decided,
+    count, decided = int(units.max()) + 1, enough_units(units)
+    own = [reference_mask(one.references, one.values.shape[1]) for one in metrics]
+    exact = [_is_testable(count, int(mask.sum())) for mask in own]
+    chosen = [i for i, small in enumerate(exact) if small]
+    found = pairwise_tests_of_tables(
+        [metrics[i].values for i in chosen],
+        units,
+        [own[i] for i in chosen],
+        [_is_testable(count, len(own[i])) for i in chosen],
+        [metrics[i].span for i in chosen],
+        FLIPS if decided else 1,
     )
+    tests = dict(zip(chosen, found, strict=True))
+    ranked = []
+    for i, (one, mask) in enumerate(zip(metrics, own, strict=True)):
+        pairs = tests[i] if exact[i] else pairs_limit(one.values, units, mask)
+        # With too few units nothing is decided, not even that a floor is worse.
+        p = pairs.p if decided else np.ones_like(pairs.p)
+        ranked.append(
+            RankedSystems(
+                ids=tuple(one.ids),
+                references=mask,
+                means=column_means(one.values),
+                ranks=rank_ranges(one.values, p, mask),
+                pairs=p,
+                alone=pairs.alone,
+                sizes=pairs.sizes,
+                n=len(one.values),
+                units=count,
+                exact=exact[i],
+                decided=decided,
+            )
+        )
+    return ranked
+
+
+def _is_testable(units: int, systems: int) -> bool:
+    """Whether all pairs of so many systems can be tested exactly."""
+    return FLIPS * units * systems * (systems - 1) // 2 <= _FLIPPED
 
 
 def unit_totals(values: NDArray[np.float64], units: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
