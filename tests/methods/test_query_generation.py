@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit.chatserver import Body, ChatServer
+from kit.rankings import make_queries
 from kit.validation import assert_conforms
 
 from bench.base.config import config_context
@@ -49,10 +50,6 @@ VECTORS = {
     "post a letter and send a bill": (0.4, 1, 0, 0.1),
 }
 REQUEST = "write home and settle the rent"
-
-
-def make_queries(*texts: str) -> Queries:
-    return Queries(texts, np.arange(len(texts)))
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from kit.chatserver import Body, ChatServer
+from kit.rankings import make_queries
 from kit.validation import assert_conforms
 
 from bench.data.dataset import Dataset
@@ -34,7 +35,7 @@ VECTORS = {
 
 
 def ranked(method: Method, text: str, depth: int = 4) -> list[int]:
-    row: list[int] = method.rank(Queries((text,), np.arange(1)), depth).tools[0].tolist()
+    row: list[int] = method.rank(make_queries(text), depth).tools[0].tolist()
     return row
 
 

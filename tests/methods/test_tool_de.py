@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 from kit.chatserver import Body, ChatServer
+from kit.rankings import make_queries, returned
 from kit.validation import assert_conforms
 
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.data.tables import Parameter, Tool
 from bench.evaluation.method_errors import check_facts
-from bench.interface import Library, Method, Queries
+from bench.interface import Library, Method
 from bench.interface.parts import needs_llm
 from bench.registry import build_method
 
@@ -36,7 +37,7 @@ def indexed(spec: str) -> Any:
 
 
 def ranked(method: Method, text: str) -> list[int]:
-    return [int(code) for code in method.rank(Queries((text,), np.arange(1)), 3).tools[0] if code >= 0]
+    return returned(method.rank(make_queries(text), 3))
 
 
 def test_rules_add_the_words_of_names() -> None:
