@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit.chatserver import Body, ChatServer
 from kit.rankings import make_library, make_queries, scores_by_code
-from kit.validation import assert_conforms
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Tool
@@ -132,13 +131,3 @@ def test_blocks_are_read(reply: str, found: tuple[tuple[str, str], ...]) -> None
 @given(st.text("servertol: \n<>*-", max_size=200))
 def test_whatever_the_reply_says_both_parts_have_a_text(reply: str) -> None:
     assert all(server.strip() and tool.strip() for server, tool in read_blocks(reply))
-
-
-def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> None:
-    def say(body: Body) -> str:
-        number: int = sum(body["messages"][-1]["content"].encode()) % 3
-        return ["", "server: post\ntool: posts letters", "nothing"][number]
-
-    chat_server.answer = say
-    data = make({"mail": "posts letters", "pay": "moves money"}, [("read", ["mail"], "dev")], test="write a letter")
-    assert_conforms("mcp-zero(llm=some-model)", data)

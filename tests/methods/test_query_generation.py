@@ -253,17 +253,6 @@ def test_a_recorded_run_replays_offline(
     assert check_facts(again)["llm_calls"] == 0
 
 
-def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> None:
-    def say(body: Body) -> str:
-        """Different for every prompt, often unusable, the same each time."""
-        number: int = sum(body["messages"][-1]["content"].encode()) % 4
-        return ["", "Sure, here you are:", "- posts letters\n- moves money", "draws roads"][number]
-
-    chat_server.answer = say
-    data = make(TOOLS, [("read a novel", ["book"], "dev")], test="write a letter and pay the bill")
-    assert_conforms("query-generation(llm=some-model, base=bm25)", data)
-
-
 def test_without_an_endpoint_it_says_what_it_needs(
     method: Callable[[str], Method], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

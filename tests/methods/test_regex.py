@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit.chatserver import Body, ChatServer
 from kit.rankings import make_library, make_queries, scores_by_code
-from kit.validation import assert_conforms
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Parameter, Tool
@@ -150,13 +149,3 @@ def test_a_model_writes_the_patterns(chat_server: ChatServer) -> None:
     facts = check_facts(method)
     assert (facts["patterns"], facts["patterns_unusable"], facts["requests_without_pattern"]) == (2, 3, 1)
     assert "5 patterns at most, each of 200 characters" in chat_server.prompts[0]
-
-
-def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> None:
-    def say(body: Body) -> str:
-        number: int = sum(body["messages"][-1]["content"].encode()) % 4
-        return ["", "(?i)letter\n(broken", "- posts\n- mon.y", ".*"][number]
-
-    chat_server.answer = say
-    data = make({"mail": "posts letters", "pay": "moves money"}, [("read", ["mail"], "dev")], test="write a letter")
-    assert_conforms("regex(llm=some-model)", data)

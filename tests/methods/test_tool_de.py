@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from kit.chatserver import Body, ChatServer
 from kit.rankings import make_queries, returned
-from kit.validation import assert_conforms
 
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
@@ -87,9 +86,3 @@ def test_what_it_refuses() -> None:
         build_method("tool-de(fields=[])")
     with pytest.raises(UsageError, match="rules write tags alone"):
         build_method("tool-de(fields=[when_to_use])")
-
-
-def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> None:
-    chat_server.answer = lambda body: '{"tags": ["letter"], "when_to_use": "to write"}'
-    data = make({"mail": "posts letters", "pay": "moves money"}, [("read", ["mail"], "dev")], test="write a letter")
-    assert_conforms("tool-de(llm=some-model, base=bm25)", data)
