@@ -227,6 +227,14 @@ def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shared_cache: Path
 
 
 @pytest.fixture
+def fewer_flips(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Tests of the difference between systems draw a tenth of the random signs: their number."""
+    from kit.flips import draw_fewer
+
+    return draw_fewer(monkeypatch)
+
+
+@pytest.fixture
 def own_cache(isolated: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """An empty cache of this test's own: its folder."""
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))

@@ -19,6 +19,7 @@ from bench.results.units import number_units
 from bench.stats.units import robust_mean
 
 Bench = Callable[..., Any]
+pytestmark = pytest.mark.usefixtures("fewer_flips")
 
 
 def run_file(folder: Path, name: str, dataset: Dataset, right: Callable[[int], bool]) -> Path:

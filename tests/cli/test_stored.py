@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 import zipfile
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.interpreter import Interpreter
 from kit.processes import Command, forked
 from kit.results import seal
 
@@ -27,6 +26,7 @@ from bench.results.manifest import MethodIdentity
 from bench.results.store import MANIFEST, RUN, StoredResult, is_complete
 
 Bench = Callable[..., Any]
+ROOT = Path(__file__).resolve().parents[2]
 #: A spec that nobody wants to read.
 CLUMSY = "bm25-fields(b_name=0.5, k1=1.1)"
 
@@ -342,10 +342,14 @@ def test_a_removal_waits_for_the_run_that_makes_the_result(ready: Path) -> None:
     assert done == [True]
 
 
-#: A command that is killed, as by kill -9, at the Nth time that it is about to change a file or folder of the results.
+#: A command that is killed, as by kill -9, at the Nth time that it is about to change a file or folder of the results:
+#: on a copy of them for each N, until it comes to its end. The last line has its exit codes.
 _KILLED = """
-import os, signal, sys
-results, left, *arguments = sys.argv[1], [int(sys.argv[2])], *sys.argv[3:]
+import os, shutil, signal, sys
+from bench.__main__ import main
+import bench.cli.stored, bench.lookup.removal, bench.lookup.aliases
+
+source, place, *arguments = sys.argv[1:]
 
 def changes(event, given):
     if event == "open":
@@ -354,44 +358,48 @@ def changes(event, given):
 
 def look(event, given):
     # What rmtree removes is named from within its folder.
+    global left
     if changes(event, given) and (event.startswith("os.r") or os.path.abspath(given[0]).startswith(results)):
-        left[0] -= 1
-        if left[0] < 0:
+        left -= 1
+        if left < 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-from bench.__main__ import main
-import bench.cli.stored, bench.lookup.removal, bench.lookup.aliases
-sys.argv = ["bench", *arguments]
-sys.addaudithook(look)
-main()
+codes = []
+for left in range(30):
+    results = f"{place}/{left}"
+    shutil.copytree(source, results, ignore=shutil.ignore_patterns(".locks"))
+    child = os.fork()
+    if not child:
+        sys.argv = ["bench", *arguments, "--results", results]
+        sys.addaudithook(look)
+        main()
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    codes.append(code)
+    if not code:
+        break
+print(*codes)
 """
 
 
 @pytest.mark.parametrize("command", [["results", "rm", "--yes"], ["results", "mv"]], ids=["rm", "mv"])
-def test_a_killed_command_has_happened_or_has_not(starter_results: Path, tmp_path: Path, command: list[str]) -> None:
-    for number in range(30):
-        results = tmp_path / str(number) / "results"
-        shutil.copytree(starter_results, results, ignore=shutil.ignore_patterns(".locks"))
-        result = find_result(results, "bm25@starter")
-        arguments = [result.manifest.result_id, *(["ours"] if command[1] == "mv" else [])]
-        typed = [*command[:2], *arguments, *command[2:], "--results", str(results)]
-        done = subprocess.run(
-            [sys.executable, "-c", _KILLED, str(results), str(number), *typed], capture_output=True, text=True
-        )
-        assert done.returncode in {0, -signal.SIGKILL}, done.stderr
-        if command[1] == "rm":
-            assert is_complete(result.folder) is False or stored(results, result.manifest.result_id)
-        else:
-            alias = stored(results, result.manifest.result_id).manifest.method.alias
-            assert alias in {None, "ours"}
-        # The same command does the rest, or finds that nothing is left to do.
-        again = forked([Command(typed)], "bench.cli.stored")[0]
+def test_a_killed_command_has_happened_or_has_not(
+    starter_results: Path, tmp_path: Path, interpreter: Interpreter, command: list[str]
+) -> None:
+    result = find_result(starter_results, "bm25@starter")
+    typed = [*command[:2], result.manifest.result_id, *(["ours"] if command[1] == "mv" else []), *command[2:]]
+    done = interpreter(_KILLED, starter_results, tmp_path, *typed, folder=ROOT)
+    *killed, last = map(int, done.stdout.splitlines()[-1].split())
+    assert set(killed) == {-signal.SIGKILL}, done.stderr
+    assert (last, len(killed) > 2) == (0, True), done.stderr
+    copies = [tmp_path / str(number) for number in range(len(killed) + 1)]
+    for results in copies:
+        if command[1] == "mv":
+            assert stored(results, result.manifest.result_id).manifest.method.alias in {None, "ours"}
+        elif is_complete(results / result.folder.relative_to(starter_results)):
+            assert stored(results, result.manifest.result_id)
+    # The same command does the rest, or finds that nothing is left to do.
+    for again in forked([Command([*typed, "--results", str(results)]) for results in copies], "bench.cli.stored"):
         assert again.code == 0 or (command[1] == "rm" and "no result" in again.err), again
-        if done.returncode == 0:
-            break
-    else:
-        pytest.fail("it never came to its end")
-    assert number > 2
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("unshare"), reason="needs a full disk")

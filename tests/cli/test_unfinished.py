@@ -7,15 +7,18 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from kit.searchservice import Request, Service
+from kit.results import of_this_run
+from kit.searchservice import Request, Service, serving
 
 import bench as api
+from bench.__main__ import run as run_command
+from bench.base.paths import results_folder
 from bench.cli.schemas import shipped_schema
 
 Bench = Callable[..., Any]
@@ -42,24 +45,49 @@ class Search:
             request.reply({"tools": ["driftshelf.list_folders", "driftshelf.search_files", "driftshelf.share_file"]})
 
 
+@pytest.fixture(scope="module")
+def shared_service() -> Iterator[Service]:
+    """One service for all tests, so that they can share results that name it."""
+    with serving() as server:
+        yield server
+
+
 @pytest.fixture
-def search(service: Service) -> Search:
-    """The service."""
-    service.answer = Search()
-    return service.answer
+def search(shared_service: Service) -> Search:
+    """What it answers, as new."""
+    shared_service.answer = Search()
+    return shared_service.answer
 
 
-@pytest.fixture(params=["", "revision=v1", "version"])
-def spec(request: pytest.FixtureRequest, service: Service, search: Search, bench: Bench) -> str:
-    """A method that asks the service, whose version nobody, the user or the service says; its result is blessed."""
+@pytest.fixture(scope="module", params=["", "revision=v1", "version"])
+def blessed(
+    request: pytest.FixtureRequest,
+    shared_service: Service,
+    shared_cache: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[str, Path]:
+    """A method that asks the service, whose version nobody, the user or the service says; its result and a baseline."""
     more = request.param
     if more == "version":
-        more = f'version="{service.url.replace("/search", "/version")}"'
-    spec = f'http(tries=1, url="{service.url}"{", " if more else ""}{more})'
-    run(bench, spec)
-    bench("bless", f"{spec}@starter", "--out", "b.json", "--by", "a person")
+        more = f'version="{shared_service.url.replace("/search", "/version")}"'
+    spec = f'http(tries=1, url="{shared_service.url}"{", " if more else ""}{more})'
+    shared_service.answer = Search()
+    folder = tmp_path_factory.mktemp("blessed")
+    results = ["--results", str(folder / "results")]
+    with of_this_run(shared_cache):
+        assert run_command(["run", "-q", "-m", spec, "-d", "starter", *results]) == 0
+        bless = ["bless", f"{spec}@starter", "--out", str(folder / "b.json"), "--by", "a person"]
+        assert run_command([*bless, *results]) == 0
+    return spec, folder
+
+
+@pytest.fixture
+def spec(blessed: tuple[str, Path], search: Search, bench: Bench) -> str:
+    """The method; the result and the baseline are this test's own."""
+    spec, folder = blessed
+    shutil.copytree(folder / "results", results_folder())
+    shutil.copy(folder / "b.json", "b.json")
     Path("gate.toml").write_text(POLICY)
-    gate(bench, f"{spec}@starter", code=0)
     return spec
 
 

@@ -1,8 +1,9 @@
-"""Programs of this repository that are no part of the package, such as benchmarks, as modules for their tests."""
+"""Programs that are no part of the package: those of this repository as modules for their tests, and Git."""
 
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -21,3 +22,10 @@ def program(place: str) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def git(folder: Path, *words: str) -> str:
+    """Run a command of Git in a folder, as one author on every machine: its output."""
+    author = ("-c", "user.name=A person", "-c", "user.email=person@example.org", "-c", "commit.gpgSign=false")
+    done = subprocess.run(["git", *author, "-C", str(folder), *words], capture_output=True, text=True, check=True)
+    return done.stdout.strip()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.programs import git
 from kit.results import edit, folder_of, older
 from kit.sites import Built, written
 
@@ -21,12 +21,6 @@ from bench.leaderboard.pages.rendering import render
 from bench.results.store import StoredResult
 
 POLICY = '[[rule]]\nmetric = "ndcg@10"\nmargin = 0.02\n[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n'
-
-
-def git(folder: Path, *words: str) -> str:
-    author = ("-c", "user.name=A person", "-c", "user.email=person@example.org", "-c", "commit.gpgSign=false")
-    done = subprocess.run(["git", *author, "-C", str(folder), *words], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
 
 
 def histories(place: Path, results: Sequence[StoredResult]) -> list[Any]:

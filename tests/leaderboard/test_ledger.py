@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kit.baselines import make_baseline
+from kit.programs import git
 
 from bench.base.errors import ResultError
 from bench.gating.baseline import Baseline, Blessing, write_baseline
@@ -21,12 +21,6 @@ from bench.leaderboard.boards.gates import candidate_of
 from bench.leaderboard.boards.ledger import MOST_VERSIONS, read_ledgers
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-
-
-def git(folder: Path, *words: str) -> str:
-    author = ("-c", "user.name=A person", "-c", "user.email=person@example.org", "-c", "commit.gpgSign=false")
-    done = subprocess.run(["git", *author, "-C", str(folder), *words], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
 
 
 def commit(folder: Path, words: str = "change") -> str:

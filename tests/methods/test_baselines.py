@@ -9,6 +9,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from kit.rankings import make_library, make_queries, scores_by_code
 
 from bench.base.parameters import ParameterSet
 from bench.base.spec import Spec
@@ -24,15 +25,6 @@ Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]
 
 
-def queries(*texts: str) -> Queries:
-    return Queries(texts, np.arange(len(texts)))
-
-
-def library(*ids: str) -> Library:
-    tools = tuple(Tool(name, name, name) for name in ids)
-    return Library(tools, ids, "description", np.empty((0, 2), dtype=np.int32))
-
-
 # random -------------------------------------------------------------------------------------------------------------
 
 TEXTS = tuple(f"request {number}" for number in range(3000))
@@ -40,8 +32,8 @@ TEXTS = tuple(f"request {number}" for number in range(3000))
 
 def random_orders(*ids: str, seed: int = 0, texts: Sequence[str] = TEXTS) -> list[tuple[str, ...]]:
     method = build_method(f"random(seed={seed})")
-    method.index(library(*ids))
-    return [tuple(ids[code] for code in row) for row in method.rank(queries(*texts), 100).tools]
+    method.index(make_library([Tool(name, name, name) for name in ids]))
+    return [tuple(ids[code] for code in row) for row in method.rank(make_queries(*texts), 100).tools]
 
 
 def test_random_gives_every_order_equally_often() -> None:
@@ -86,12 +78,12 @@ def test_random_bundle_recommends_past_bundles_as_often_as_they_were_used(make: 
     past = [("one", ["a"], "train")] * 1 + [("two", ["b", "c"], "dev")] * 3 + [("none", [], "train")] * 4
     method = prepared("random-bundle", make({"a": "", "b": "", "c": ""}, past))
     assert isinstance(method, RecommendingMethod)
-    sets = method.recommend(queries(*TEXTS))
+    sets = method.recommend(make_queries(*TEXTS))
     drawn = Counter(tuple(sets.row(i).tolist()) for i in range(len(sets)))
     # Never the empty bundle; b and c in 3 of 4 draws: 2250, standard deviation sqrt(3000 * 3/4 * 1/4) = 23.7.
     assert set(drawn) == {(0,), (1, 2)}
     assert abs(drawn[1, 2] - 2250) < 4 * 23.7
-    ranking = method.rank(queries(*TEXTS), 1)
+    ranking = method.rank(make_queries(*TEXTS), 1)
     assert ranking.tools[:, 0].tolist() == [sets.row(i)[0] for i in range(len(sets))]
     assert ranking.scores is None
 
@@ -100,7 +92,7 @@ def test_random_bundle_can_draw_every_bundle_as_often(make: Make, prepared: Prep
     past = [("one", ["a"], "train")] * 1 + [("two", ["c", "b"], "dev")] * 3 + [("none", [], "train")] * 4
     method = prepared("random-bundle(draw=bundles)", make({"a": "", "b": "", "c": ""}, past))
     assert isinstance(method, RecommendingMethod)
-    sets = method.recommend(queries(*TEXTS))
+    sets = method.recommend(make_queries(*TEXTS))
     drawn = Counter(tuple(sets.row(i).tolist()) for i in range(len(sets)))
     # One of two in each of 3,000 draws: 1500, standard deviation 27.4.
     assert set(drawn) == {(0,), (1, 2)}
@@ -112,7 +104,9 @@ def test_random_bundle_draws_by_seed_and_text_alone(make: Make, prepared: Prepar
     made = make({f"t{number}": "" for number in range(9)}, past)
 
     def drawn(seed: int, *texts: str) -> list[int]:
-        first: list[int] = prepared(f"random-bundle(seed={seed})", made).rank(queries(*texts), 5).tools[:, 0].tolist()
+        first: list[int] = (
+            prepared(f"random-bundle(seed={seed})", made).rank(make_queries(*texts), 5).tools[:, 0].tolist()
+        )
         return first
 
     texts = TEXTS[:60]
@@ -129,12 +123,12 @@ def test_popularity_counts_past_queries_and_returns_no_tool_that_was_never_used(
         ("one", ["b", "d"], "train"), ("two", ["b"], "dev"), ("three", ["c"], "train"), ("four", [], "train")
     ]  # fmt: skip
     method = prepared("popularity", make(dict.fromkeys("abcde", ""), past))
-    ranking = method.rank(queries("x", "y"), 10)
+    ranking = method.rank(make_queries("x", "y"), 10)
     # b twice; c and d once, by id; a is gold for the test query alone, e for none.
     assert ranking.tools.tolist() == [[1, 2, 3, -1, -1]] * 2
     assert ranking.scores is not None
     assert ranking.scores[0, :3].tolist() == [2, 1, 1]
-    assert method.rank(queries("x"), 2).tools.tolist() == [[1, 2]]
+    assert method.rank(make_queries("x"), 2).tools.tolist() == [[1, 2]]
 
 
 @pytest.mark.parametrize("name", ["popularity", "random-bundle", "nearest-query", "nearest-bundle"])
@@ -210,14 +204,8 @@ def fused(*orders: Sequence[int], tools: int = 5, depth: int = 100, **parameters
     kind = method_class("rrf")
     chosen = kind.Parameters.model_validate({"methods": tuple(map(Spec, parts)), **parameters})
     method = kind(chosen, Context(lambda spec: parts[spec.name]))
-    method.index(library(*(f"t{number}" for number in range(tools))))
-    return method.rank(queries("x"), depth)
-
-
-def scores(ranking: Ranking) -> dict[int, float]:
-    assert ranking.scores is not None
-    row = zip(ranking.tools[0].tolist(), ranking.scores[0].tolist(), strict=True)
-    return {code: score for code, score in row if code >= 0}
+    method.index(make_library([""] * tools))
+    return method.rank(make_queries("x"), depth)
 
 
 def test_rank_fusion_by_hand() -> None:
@@ -225,7 +213,7 @@ def test_rank_fusion_by_hand() -> None:
     ranking = fused([3, 1, 0], [1, 3, 4])
     assert ranking.tools[0].tolist() == [1, 3, 0, 4, -1]
     expected = {1: 1 / 61 + 1 / 62, 3: 1 / 61 + 1 / 62, 0: 1 / 63, 4: 1 / 63}
-    assert scores(ranking) == pytest.approx(expected, rel=1e-6)
+    assert scores_by_code(ranking) == pytest.approx(expected, rel=1e-6)
 
 
 def test_the_constant_says_how_little_the_first_ranks_stand_out() -> None:
@@ -238,7 +226,7 @@ def test_the_constant_says_how_little_the_first_ranks_stand_out() -> None:
 
 def test_the_pool_is_what_each_method_contributes_whatever_the_depth() -> None:
     lists = ([0, 1, 2, 3, 4], [0, 2, 1, 3, 4])
-    assert sorted(scores(fused(*lists, pool=2))) == [0, 1, 2]
+    assert sorted(scores_by_code(fused(*lists, pool=2))) == [0, 1, 2]
     deep = fused(*lists)
     for depth in range(1, 6):
         assert fused(*lists, depth=depth).tools[0].tolist() == deep.tools[0, :depth].tolist()

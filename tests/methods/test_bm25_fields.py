@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.rankings import make_library, make_queries, scores_by_code
 
 from bench.base.errors import UsageError
 from bench.data.tables import Parameter, Tool
-from bench.interface import Library, Method, Queries
+from bench.interface import Method, Queries
 from bench.registry import build_method
 from bench.search.names import name_parts, name_words, singular
 from bench.search.words import words
@@ -24,24 +25,15 @@ ONLY = {
 }
 
 
-def library(tools: Sequence[Tool], texts: Sequence[str] | None = None) -> Library:
-    described = tuple(tool.description for tool in tools) if texts is None else tuple(texts)
-    return Library(tuple(tools), described, "description", np.empty((0, 2), dtype=np.int32))
-
-
 def indexed(spec: str, tools: Sequence[Tool], texts: Sequence[str] | None = None) -> Method:
     method = build_method(spec)
-    method.index(library(tools, texts))
+    method.index(make_library(tools, texts))
     return method
 
 
 def scores_of(method: Method, query: str) -> dict[int, float]:
     """Score of each returned tool."""
-    ranking = method.rank(Queries((query,), np.arange(1)), 1000)
-    assert ranking.scores is not None
-    return {
-        int(code): float(score) for code, score in zip(ranking.tools[0], ranking.scores[0], strict=True) if code >= 0
-    }
+    return scores_by_code(method.rank(make_queries(query), 1000))
 
 
 def test_by_hand() -> None:

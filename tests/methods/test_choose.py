@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit.chatserver import Body, ChatServer, changed, message, usage
+from kit.rankings import make_queries, returned
 from kit.validation import assert_conforms
 
 from bench.base.errors import UsageError
@@ -32,17 +33,17 @@ SHOWN = "choose(base=bm25, llm=some-model, shown=3{})"
 
 def chosen(method: Method, text: str = "word") -> tuple[list[int], list[int], dict[str, Any]]:
     """The chosen codes, the ranking, and the note of one request."""
-    queries = Queries((text,), np.arange(1))
+    queries = make_queries(text)
     assert isinstance(method, RecommendingMethod)
     ranking = method.rank(queries, 10)
     assert ranking.notes is not None
-    row = [int(code) for code in ranking.tools[0] if code >= 0]
+    row = returned(ranking)
     return method.recommend(queries).row(0).tolist(), row, json.loads(ranking.notes[0] or "null")
 
 
 def failed(method: Method, text: str = "word") -> bool:
     """Whether the request counts as failed; its ranking is then empty, and nothing is recommended."""
-    queries = Queries((text,), np.arange(1))
+    queries = make_queries(text)
     assert isinstance(method, RecommendingMethod)
     ranking = method.rank(queries, 10)
     if ranking.failed is None or not ranking.failed[0]:
@@ -122,7 +123,7 @@ def test_calls_that_are_none_are_asked_again_and_fail(
     monkeypatch.setattr("bench.models.llm.transport.FIRST_WAIT", 0.001)
     chat_server.fault = message(tool_calls=calls)
     method = prepared(SHOWN.format(""), make(TOOLS))
-    queries = Queries(("word",), np.arange(1))
+    queries = make_queries("word")
     ranking = method.rank(queries, 10)
     assert ranking.failed is not None
     assert ranking.failed.tolist() == [True]
@@ -340,8 +341,7 @@ def planted(data: Dataset, prepared: Prepared, spec: str, depth: int) -> list[in
     method = build_method(spec)
     assert is_oracle(method)
     reveal(method, data.gold.take(data.rows("test")))
-    ranked = prepared(method, data).rank(Queries(("word",), np.arange(1)), depth).tools[0]
-    return [int(code) for code in ranked if code >= 0]
+    return returned(prepared(method, data).rank(make_queries("word"), depth))
 
 
 def test_gold_is_put_in_front_or_left_out(make: Make, prepared: Prepared) -> None:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from kit.chatserver import ChatServer, Fault, flood, hang, raw, usage
+from kit.rankings import make_queries
 
 from bench.base.errors import UnavailableError, UsageError
 from bench.data.dataset import Dataset
 from bench.data.tables import Tool
-from bench.interface import History, Library, Method, Queries, RecommendingMethod
+from bench.interface import History, Library, Method, RecommendingMethod
 from bench.models.llm import transport
 from bench.registry import build_method
 
@@ -36,7 +37,7 @@ def method(make: Make, prepared: Prepared, chat_server: ChatServer, monkeypatch:
 
 def asked(method: Method, *texts: str) -> tuple[list[list[int]], list[bool], list[dict[str, Any]]]:
     """For each request the chosen codes, whether it failed, and the note."""
-    queries = Queries(texts, np.arange(len(texts)))
+    queries = make_queries(*texts)
     assert isinstance(method, RecommendingMethod)
     ranking = method.rank(queries, 10)
     chosen = method.recommend(queries)

@@ -5,21 +5,19 @@ from __future__ import annotations
 from itertools import combinations
 from math import log
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.rankings import make_library, make_queries, returned
 
-from bench.data.tables import Tool
-from bench.interface import Library, Method, Queries, RecommendingMethod
+from bench.interface import Method, RecommendingMethod
 from bench.registry import build_method
 from bench.search.words import words
 
 
 def indexed(texts: list[str], spec: str) -> Method:
-    tools = tuple(Tool(f"t{code:03}", "name", text) for code, text in enumerate(texts))
     method = build_method(spec)
-    method.index(Library(tools, tuple(texts), "description", np.empty((0, 2), dtype=np.int32)))
+    method.index(make_library(texts))
     return method
 
 
@@ -27,10 +25,10 @@ def answers(texts: list[str], query: str, spec: str = "coverage(share=1.0)") -> 
     """The recommended set in its order, and the ranking."""
     method = indexed(texts, spec)
     assert isinstance(method, RecommendingMethod)
-    queries = Queries((query,), np.arange(1))
+    queries = make_queries(query)
     ranking = method.rank(queries, 1000)
     assert ranking.scores is None
-    return method.recommend(queries).row(0).tolist(), [int(code) for code in ranking.tools[0] if code >= 0]
+    return method.recommend(queries).row(0).tolist(), returned(ranking)
 
 
 TEXTS = ["send mail now", "mail mail mail", "weather in rome", "weather", "other things"]

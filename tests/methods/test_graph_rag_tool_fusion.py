@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit.datasets import loaded
+from kit.rankings import make_queries, returned
 from kit.validation import assert_conforms
 
 from bench.base.errors import UsageError
@@ -28,8 +29,7 @@ EDGES = [("a", "d"), ("a", "c"), ("d", "e"), ("e", "a"), ("c", "f"), ("b", "f")]
 
 
 def order(method: Method, depth: int = 10) -> str:
-    row = method.rank(Queries(("one two three",), np.arange(1)), depth).tools[0]
-    return "".join("abcdef"[code] for code in row if code >= 0)
+    return "".join("abcdef"[code] for code in returned(method.rank(make_queries("one two three"), depth)))
 
 
 def test_each_tool_is_followed_by_what_it_needs(make: Make, prepared: Prepared) -> None:

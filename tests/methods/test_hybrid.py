@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from kit.rankings import make_queries, scores_by_code
 
 from bench.base.errors import UsageError
 from bench.base.parameters import ParameterSet
@@ -51,10 +52,7 @@ def hybrid(first: Method, second: Method, **parameters: object) -> Method:
 
 
 def scores(method: Method, text: str = "asked", depth: int = 100) -> dict[int, float]:
-    ranking = method.rank(Queries((text,), np.arange(1)), depth)
-    assert ranking.scores is not None
-    row = zip(ranking.tools[0].tolist(), ranking.scores[0].tolist(), strict=True)
-    return {code: score for code, score in row if code >= 0}
+    return scores_by_code(method.rank(make_queries(text), depth))
 
 
 TOOLS = {name: f"text of {name}" for name in "abcde"}

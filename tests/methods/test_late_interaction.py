@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kit.rankings import make_queries
 from numpy.typing import NDArray
 
 from bench.base.errors import UnavailableError
@@ -51,7 +52,7 @@ def said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def scored(method: Method, *texts: str) -> NDArray[np.float64]:
     assert isinstance(method, ScoringMethod)
-    return method.score(Queries(texts, np.arange(len(texts))))
+    return method.score(make_queries(*texts))
 
 
 @pytest.mark.usefixtures("said")

@@ -9,42 +9,32 @@ import bm25s
 import numpy as np
 import pytest
 from kit.datasets import loaded
+from kit.rankings import make_library, make_queries, returned, scores_by_code
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from bench.data.tables import Tool
-from bench.interface import Library, Queries, Ranking
+from bench.interface import Library, Ranking
 from bench.registry import build_method
 from bench.search.words import whitespace, words
 
 Scores = NDArray[np.float64]
 
 
-def library_of(texts: Sequence[str]) -> Library:
-    tools = tuple(Tool(f"t{number:03}", "name", text) for number, text in enumerate(texts))
-    return Library(tools, tuple(texts), "description", np.empty((0, 2), dtype=np.int32))
-
-
 def ranked(spec: str, texts: Sequence[str], queries: Sequence[str], depth: int = 1000) -> Ranking:
     method = build_method(spec)
-    method.index(library_of(texts))
-    return method.rank(Queries(tuple(queries), np.arange(len(queries))), depth)
+    method.index(make_library(texts))
+    return method.rank(make_queries(*queries), depth)
 
 
-def returned(spec: str, texts: Sequence[str], query: str, depth: int = 1000) -> list[int]:
+def codes_of(spec: str, texts: Sequence[str], query: str, depth: int = 1000) -> list[int]:
     """Codes of the tools returned for one query, best first."""
-    row = ranked(spec, texts, [query], depth).tools[0]
-    return [int(code) for code in row if code >= 0]
+    return returned(ranked(spec, texts, [query], depth))
 
 
 def scores_of(spec: str, texts: Sequence[str], query: str) -> dict[int, float]:
     """Score of each returned tool."""
-    ranking = ranked(spec, texts, [query])
-    assert ranking.scores is not None
-    return {
-        int(code): float(score) for code, score in zip(ranking.tools[0], ranking.scores[0], strict=True) if code >= 0
-    }
+    return scores_by_code(ranked(spec, texts, [query]))
 
 
 # Against reference implementations, on starter ----------------------------------------------------------------------
@@ -141,23 +131,23 @@ HALF = ["common alpha", "common beta", "gamma", "delta"]
 
 @pytest.mark.parametrize("spec", ["bm25", "tfidf"])
 def test_tools_that_share_no_word_with_the_query_are_not_returned(spec: str) -> None:
-    assert returned(spec, HALF, "alpha unknown") == [0]
-    assert returned(spec, HALF, "unknown") == []
-    assert returned(spec, HALF, "") == []
+    assert codes_of(spec, HALF, "alpha unknown") == [0]
+    assert codes_of(spec, HALF, "unknown") == []
+    assert codes_of(spec, HALF, "") == []
     # Not even to fill the depth.
-    assert returned(spec, HALF, "common", depth=3) == [0, 1]
+    assert codes_of(spec, HALF, "common", depth=3) == [0, 1]
 
 
 def test_the_papers_bm25_returns_the_whole_library_and_the_rest_in_the_order_of_ids() -> None:
-    assert returned("bm25-okapi", HALF, "gamma") == [2, 0, 1, 3]
-    assert returned("bm25-okapi", HALF, "unknown") == [0, 1, 2, 3]
-    assert returned("bm25-okapi", HALF, "unknown", depth=2) == [0, 1]
+    assert codes_of("bm25-okapi", HALF, "gamma") == [2, 0, 1, 3]
+    assert codes_of("bm25-okapi", HALF, "unknown") == [0, 1, 2, 3]
+    assert codes_of("bm25-okapi", HALF, "unknown", depth=2) == [0, 1]
 
 
 def test_in_the_papers_bm25_a_perfect_match_can_tie_with_noise() -> None:
     # `common` occurs in half of the tools: ln((4 - 2 + 0.5) / (2 + 0.5)) = 0, so it counts nothing.
     assert scores_of("bm25-okapi", HALF, "common") == {0: 0.0, 1: 0.0, 2: 0.0, 3: 0.0}
-    assert returned("bm25", HALF, "common") == [0, 1]
+    assert codes_of("bm25", HALF, "common") == [0, 1]
 
 
 def test_the_papers_bm25_answers_on_a_library_without_words() -> None:
@@ -166,7 +156,7 @@ def test_the_papers_bm25_answers_on_a_library_without_words() -> None:
 
 @pytest.mark.parametrize("spec", ["bm25", "tfidf"])
 def test_a_library_without_words_returns_nothing(spec: str) -> None:
-    assert returned(spec, ["", " ", ""], "anything") == []
+    assert codes_of(spec, ["", " ", ""], "anything") == []
 
 
 # Parameters ---------------------------------------------------------------------------------------------------------

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit.chatserver import Body, ChatServer
-from kit.validation import assert_conforms
+from kit.rankings import make_library, make_queries, scores_by_code
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Tool
 from bench.evaluation.method_errors import check_facts
-from bench.interface import Library, Method, Queries
+from bench.interface import Method, Queries
 from bench.interface.parts import needs_llm, preflight
 from bench.methods.mcp_zero import read_blocks
 from bench.registry import build_method
@@ -45,7 +45,7 @@ VECTORS = {
 
 def indexed(spec: str) -> Method:
     tools = tuple(Tool(name, name, text, parent=parent) for name, parent, text in TOOLS)
-    library = Library(tools, tuple(tool.description for tool in tools), "description", np.empty((0, 2), dtype=np.int32))
+    library = make_library(tools)
     method = build_method(spec)
     preflight(method, library, None)  # type: ignore[arg-type]
     method.index(library)
@@ -53,10 +53,8 @@ def indexed(spec: str) -> Method:
 
 
 def scores(method: Method, text: str) -> dict[str, float]:
-    ranking = method.rank(Queries((text,), np.arange(1)), 10)
-    assert ranking.scores is not None
-    row = zip(ranking.tools[0].tolist(), ranking.scores[0].tolist(), strict=True)
-    return {TOOLS[code][0]: score for code, score in row if code >= 0}
+    by_code = scores_by_code(method.rank(make_queries(text), 10))
+    return {TOOLS[code][0]: score for code, score in by_code.items()}
 
 
 def test_the_formula_by_hand(planted: Planted, chat_server: ChatServer) -> None:
@@ -133,13 +131,3 @@ def test_blocks_are_read(reply: str, found: tuple[tuple[str, str], ...]) -> None
 @given(st.text("servertol: \n<>*-", max_size=200))
 def test_whatever_the_reply_says_both_parts_have_a_text(reply: str) -> None:
     assert all(server.strip() and tool.strip() for server, tool in read_blocks(reply))
-
-
-def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> None:
-    def say(body: Body) -> str:
-        number: int = sum(body["messages"][-1]["content"].encode()) % 3
-        return ["", "server: post\ntool: posts letters", "nothing"][number]
-
-    chat_server.answer = say
-    data = make({"mail": "posts letters", "pay": "moves money"}, [("read", ["mail"], "dev")], test="write a letter")
-    assert_conforms("mcp-zero(llm=some-model)", data)

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.rankings import make_queries, scores_by_code
 
 from bench.data.tables import Tool
-from bench.interface import Library, Queries
+from bench.interface import Library
 from bench.registry import build_method
 
 
@@ -20,10 +21,7 @@ def scores_of(names: Sequence[str], query: str, spec: str = "names") -> dict[str
     tools = tuple(Tool(f"t{code:03}", name, "search mail repository") for code, name in enumerate(names))
     method = build_method(spec)
     method.index(Library(tools, names := tuple(names), "name_description", np.empty((0, 2), dtype=np.int32)))
-    ranking = method.rank(Queries((query,), np.arange(1)), 1000)
-    assert ranking.scores is not None
-    pairs = zip(ranking.tools[0].tolist(), ranking.scores[0].tolist(), strict=True)
-    return {names[code]: score for code, score in pairs if code >= 0}
+    return {names[code]: score for code, score in scores_by_code(method.rank(make_queries(query), 1000)).items()}
 
 
 def test_by_hand() -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.rankings import make_queries, scores_by_code
 
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
-from bench.interface import Method, Queries, Ranking, RecommendingMethod
+from bench.interface import Method, Ranking, RecommendingMethod
 from bench.registry import build_method
 
 Make = Callable[..., Dataset]
@@ -37,15 +38,9 @@ VECTORS = {
 }
 
 
-def queries(*texts: str) -> Queries:
-    return Queries(texts, np.arange(len(texts)))
-
-
 def scores(ranking: Ranking, row: int = 0) -> list[tuple[int, Any]]:
     """Code and score of the returned tools, best first."""
-    assert ranking.scores is not None
-    pairs = zip(ranking.tools[row].tolist(), ranking.scores[row].tolist(), strict=True)
-    return [(code, pytest.approx(score, abs=1e-6)) for code, score in pairs if code >= 0]
+    return [(code, pytest.approx(score, abs=1e-6)) for code, score in scores_by_code(ranking, row).items()]
 
 
 # nearest-query ------------------------------------------------------------------------------------------------------
@@ -70,7 +65,7 @@ def test_the_nearest_past_queries_vote_with_their_similarity(
 ) -> None:
     planted(VECTORS)
     method = prepared(f"nearest-query(neighbours={neighbours})", make(TOOLS, PAST))
-    assert scores(method.rank(queries("asked"), 10)) == expected
+    assert scores(method.rank(make_queries("asked"), 10)) == expected
 
 
 def test_votes_of_several_neighbours_for_one_tool_add_up(make: Make, prepared: Prepared, planted: Planted) -> None:
@@ -78,7 +73,7 @@ def test_votes_of_several_neighbours_for_one_tool_add_up(make: Make, prepared: P
     method = prepared("nearest-query(neighbours=3)", make(TOOLS, PAST))
     # From the east: east 1, north-east 0.6, then north and south both 0 - north, the first of them, votes.
     # c has 1 + 0.6, b 0.6, a next to nothing.
-    assert scores(method.rank(queries("asked to the east"), 10)) == [(2, 1.6), (1, 0.6), (0, 1e-6)]
+    assert scores(method.rank(make_queries("asked to the east"), 10)) == [(2, 1.6), (1, 0.6), (0, 1e-6)]
 
 
 def test_the_recommended_set_is_the_gold_of_the_nearest_past_query(
@@ -87,7 +82,7 @@ def test_the_recommended_set_is_the_gold_of_the_nearest_past_query(
     planted({**VECTORS, "between": (0.5, 0.8)})
     method = prepared("nearest-query", make(TOOLS, PAST))
     assert isinstance(method, RecommendingMethod)
-    sets = method.recommend(queries("asked", "between", "asked to the east"))
+    sets = method.recommend(make_queries("asked", "between", "asked to the east"))
     assert [sets.row(i).tolist() for i in range(3)] == [[0], [1, 2], [2]]
 
 
@@ -100,7 +95,7 @@ def test_test_queries_are_no_neighbours(make: Make, prepared: Prepared, planted:
     # The only test query has the text `asked` and the gold a; were it in the history it would vote with 1.
     planted(VECTORS)
     method = prepared("nearest-query", make(TOOLS, PAST[1:3]))
-    assert scores(method.rank(queries("asked"), 10)) == [(2, 0.8 + 1e-6), (1, 0.8)]
+    assert scores(method.rank(make_queries("asked"), 10)) == [(2, 0.8 + 1e-6), (1, 0.8)]
 
 
 # nearest-bundle -----------------------------------------------------------------------------------------------------
@@ -123,7 +118,7 @@ def test_a_tool_scores_as_its_best_bundle_does(make: Make, prepared: Prepared) -
         "name of map.route: draws roads",
     ]
     bm25 = prepared("bm25", make({f"d{i}": text for i, text in enumerate(documents)}))
-    requests = queries("quickly send letters", "draws", "letters up")
+    requests = make_queries("quickly send letters", "draws", "letters up")
     expected = bm25.score(requests)  # type: ignore[attr-defined]
     method = prepared("nearest-bundle(base=bm25)", make(SERVICES, BUNDLES))
     ranking = method.rank(requests, 10)
@@ -142,7 +137,7 @@ def test_a_tool_scores_as_its_best_bundle_does(make: Make, prepared: Prepared) -
 
 def test_tools_of_no_past_bundle_are_not_returned(make: Make, prepared: Prepared) -> None:
     method = prepared("nearest-bundle(base=bm25)", make({**SERVICES, "never": "letters letters"}, BUNDLES))
-    assert 3 not in method.rank(queries("letters"), 10).tools
+    assert 3 not in method.rank(make_queries("letters"), 10).tools
 
 
 def test_dense_bundles_are_compared_by_their_documents(make: Make, prepared: Prepared, planted: Planted) -> None:
@@ -155,7 +150,7 @@ def test_dense_bundles_are_compared_by_their_documents(make: Make, prepared: Pre
         }
     )
     method = prepared("nearest-bundle", make(SERVICES, BUNDLES))
-    assert scores(method.rank(queries("asked"), 10)) == [(0, 1.0), (1, 1.0), (2, 0.0)]
+    assert scores(method.rank(make_queries("asked"), 10)) == [(0, 1.0), (1, 1.0), (2, 0.0)]
 
 
 @pytest.mark.parametrize("base", ["random", "popularity", "oracle", "nearest-query", "rrf"])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
 import pytest
+from kit.rankings import make_queries, returned
 
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.evaluation.method_errors import check_facts
-from bench.interface import Method, Queries, RecommendingMethod
+from bench.interface import Method, RecommendingMethod
 from bench.interface.parts import needs_history, needs_llm
 from bench.registry import build_method
 
@@ -55,10 +55,6 @@ VECTORS = {
 }
 
 
-def make_queries(*texts: str) -> Queries:
-    return Queries(texts, np.arange(len(texts)))
-
-
 @pytest.fixture
 def ptr(make: Make, prepared: Prepared, planted: Planted) -> Callable[..., Method]:
     """The method with the given parameters, fitted on the history above."""
@@ -78,8 +74,7 @@ def sets(method: Method, *texts: str) -> list[list[int]]:
 
 
 def ranked(method: Method, depth: int = 10) -> list[int]:
-    row: list[int] = method.rank(make_queries(ASKED), depth).tools[0].tolist()
-    return [tool for tool in row if tool >= 0]
+    return returned(method.rank(make_queries(ASKED), depth))
 
 
 def test_all_three_stages(ptr: Callable[..., Method]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit.chatserver import Body, ChatServer
+from kit.rankings import make_queries
 from kit.validation import assert_conforms
 
 from bench.base.errors import UsageError
@@ -71,7 +72,7 @@ def ptr(make: Make, prepared: Prepared, planted: Planted, chat_server: ChatServe
 
 def chosen(method: Method, *texts: str) -> list[list[int]]:
     assert isinstance(method, RecommendingMethod)
-    result = method.recommend(Queries(texts, np.arange(len(texts))))
+    result = method.recommend(make_queries(*texts))
     return [result.row(i).tolist() for i in range(len(result))]
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.rankings import make_library
 
 from bench.data.gold import Gold
-from bench.data.tables import Tool
-from bench.interface import History, Library
+from bench.interface import History
 from bench.methods.ptr.rules import DROP_ALL, KEEP_ALL, CosineJudge, Judgements, held_out, learn_threshold
 from bench.search.clauses import clauses
 from bench.search.words import words
@@ -112,11 +112,8 @@ def test_a_query_without_words_needs_no_tool() -> None:
 
 
 def history(rows: Sequence[tuple[str, Sequence[int], str]]) -> History:
-    library = Library(
-        tuple(Tool(f"{i}", "", "") for i in range(4)), ("",) * 4, "description", np.empty((0, 2), dtype=np.int32)
-    )
     return History(
-        library,
+        make_library([""] * 4),
         tuple(text for text, _, _ in rows),
         Gold.of([dict.fromkeys(gold, 1) for _, gold, _ in rows]),
         np.array([("train", "dev").index(split) for _, _, split in rows], dtype=np.int8),

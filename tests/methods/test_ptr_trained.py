@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
+from kit.rankings import make_library
 
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
-from bench.data.tables import Tool
-from bench.interface import History, Library, Method, Queries, RecommendingMethod
+from bench.interface import History, Method, Queries, RecommendingMethod
 from bench.interface.parts import needs_llm
 from bench.methods.ptr.trained import FEATURES, Classifier, Evidence, learnt_weights, learnt_weights_of
 from bench.registry import build_method
@@ -37,11 +37,8 @@ def encode(texts: Sequence[str]) -> np.ndarray[tuple[int, int], np.dtype[np.floa
 
 
 def history(rows: Sequence[tuple[str, Sequence[int]]]) -> History:
-    library = Library(
-        tuple(Tool(f"{i}", "", "") for i in range(3)), TEXTS, "description", np.empty((0, 2), dtype=np.int32)
-    )
     gold = Gold.of([dict.fromkeys(tools, 1) for _, tools in rows])
-    return History(library, tuple(text for text, _ in rows), gold, np.zeros(len(rows), dtype=np.int8))
+    return History(make_library(TEXTS), tuple(text for text, _ in rows), gold, np.zeros(len(rows), dtype=np.int8))
 
 
 PAST = history([("letters from the road", [1, 2]), ("a novel", [0])])

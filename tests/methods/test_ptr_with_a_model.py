@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from kit.chatserver import Body, ChatServer
+from kit.rankings import make_queries
 from kit.validation import assert_conforms
 
 from bench.base.errors import UnavailableError
 from bench.data.dataset import Dataset
 from bench.evaluation.method_errors import check_facts
-from bench.interface import Method, Queries, RecommendingMethod
+from bench.interface import Method, RecommendingMethod
 from bench.interface.parts import revisions
 from bench.registry import build_method
 
@@ -56,10 +56,6 @@ def answer(body: Body) -> str:
         return json.dumps({"matches": matches if "2. settle" in prompt else [{"functionality": 1, "tool": None}]})
     left = "borrow a novel" if "novel" in prompt else "settle the rent"
     return json.dumps({"assessment": "partial", "unsolved": [left]})
-
-
-def make_queries(*texts: str) -> Queries:
-    return Queries(texts, np.arange(len(texts)))
 
 
 @pytest.fixture

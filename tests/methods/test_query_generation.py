@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit.chatserver import Body, ChatServer
+from kit.rankings import make_queries
 from kit.validation import assert_conforms
 
 from bench.base.config import config_context
@@ -49,10 +50,6 @@ VECTORS = {
     "post a letter and send a bill": (0.4, 1, 0, 0.1),
 }
 REQUEST = "write home and settle the rent"
-
-
-def make_queries(*texts: str) -> Queries:
-    return Queries(texts, np.arange(len(texts)))
 
 
 @pytest.fixture
@@ -254,17 +251,6 @@ def test_a_recorded_run_replays_offline(
     again = method("query-generation(llm=some-model)")
     assert again.rank(make_queries(REQUEST, "unspeakable"), 4).tools.tobytes() == first.tools.tobytes()
     assert check_facts(again)["llm_calls"] == 0
-
-
-def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> None:
-    def say(body: Body) -> str:
-        """Different for every prompt, often unusable, the same each time."""
-        number: int = sum(body["messages"][-1]["content"].encode()) % 4
-        return ["", "Sure, here you are:", "- posts letters\n- moves money", "draws roads"][number]
-
-    chat_server.answer = say
-    data = make(TOOLS, [("read a novel", ["book"], "dev")], test="write a letter and pay the bill")
-    assert_conforms("query-generation(llm=some-model, base=bm25)", data)
 
 
 def test_without_an_endpoint_it_says_what_it_needs(

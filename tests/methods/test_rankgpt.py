@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit.chatserver import Body, ChatServer
+from kit.rankings import make_queries, returned
 from kit.validation import assert_conforms
 
 from bench.base.errors import UsageError
@@ -28,8 +29,7 @@ TOOLS = {f"t{number}": f"word {'more ' * number}grade{number}" for number in ran
 
 
 def order(method: Method, text: str = "word", depth: int = 10) -> list[int]:
-    row = method.rank(Queries((text,), np.arange(1)), depth).tools[0]
-    return [int(code) for code in row if code >= 0]
+    return returned(method.rank(make_queries(text), depth))
 
 
 def by_grade(body: Body) -> str:

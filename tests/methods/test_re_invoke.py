@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from kit.chatserver import Body, ChatServer
-from kit.validation import assert_conforms
+from kit.rankings import make_queries
 
 from bench.data.dataset import Dataset
 from bench.evaluation.method_errors import check_facts
@@ -34,7 +34,7 @@ VECTORS = {
 
 
 def ranked(method: Method, text: str, depth: int = 4) -> list[int]:
-    row: list[int] = method.rank(Queries((text,), np.arange(1)), depth).tools[0].tolist()
+    row: list[int] = method.rank(make_queries(text), depth).tools[0].tolist()
     return row
 
 
@@ -75,13 +75,3 @@ def test_queries_and_intents_are_written(
     assert method.marks() == {}
     facts = check_facts(method)
     assert (facts["texts"], facts["tools_by_own_text"], facts["replies_unusable"]) == (5, 3, 1)
-
-
-def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> None:
-    def say(body: Body) -> str:
-        number: int = sum(body["messages"][-1]["content"].encode()) % 4
-        return ["", "Sure:", "- posts letters\n- moves money", "- a letter"][number]
-
-    chat_server.answer = say
-    data = make({"mail": "posts letters", "pay": "moves money"}, [("read", ["mail"], "dev")], test="write a letter")
-    assert_conforms("re-invoke(llm=some-model)", data)

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit.chatserver import Body, ChatServer
-from kit.validation import assert_conforms
+from kit.rankings import make_library, make_queries, scores_by_code
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Parameter, Tool
 from bench.evaluation.method_errors import check_facts
-from bench.interface import Library, Method, Queries
+from bench.interface import Method, Queries
 from bench.interface.parts import needs_llm
 from bench.methods.regex import LONGEST, _Lines, _of_words, _usable
 from bench.registry import build_method
@@ -36,15 +36,13 @@ TOOLS = [
 def indexed(spec: str) -> Method:
     tools = tuple(Tool(name, name, text, parameters=(Parameter(row),)) for name, text, row in TOOLS)
     method = build_method(spec)
-    method.index(Library(tools, tuple("" for _ in tools), "description", np.empty((0, 2), dtype=np.int32)))
+    method.index(make_library(tools, [""] * len(tools)))
     return method
 
 
 def scores(method: Method, text: str) -> dict[str, float]:
-    ranking = method.rank(Queries((text,), np.arange(1)), 10)
-    assert ranking.scores is not None
-    row = zip(ranking.tools[0].tolist(), ranking.scores[0].tolist(), strict=True)
-    return {TOOLS[code][0]: score for code, score in row if code >= 0}
+    by_code = scores_by_code(method.rank(make_queries(text), 10))
+    return {TOOLS[code][0]: score for code, score in by_code.items()}
 
 
 def idf(matching: int) -> float:
@@ -151,13 +149,3 @@ def test_a_model_writes_the_patterns(chat_server: ChatServer) -> None:
     facts = check_facts(method)
     assert (facts["patterns"], facts["patterns_unusable"], facts["requests_without_pattern"]) == (2, 3, 1)
     assert "5 patterns at most, each of 200 characters" in chat_server.prompts[0]
-
-
-def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> None:
-    def say(body: Body) -> str:
-        number: int = sum(body["messages"][-1]["content"].encode()) % 4
-        return ["", "(?i)letter\n(broken", "- posts\n- mon.y", ".*"][number]
-
-    chat_server.answer = say
-    data = make({"mail": "posts letters", "pay": "moves money"}, [("read", ["mail"], "dev")], test="write a letter")
-    assert_conforms("regex(llm=some-model)", data)

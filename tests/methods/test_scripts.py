@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kit.rankings import make_library, make_queries
 
 from bench.data.gold import Gold
 from bench.data.tables import Tool
@@ -71,12 +72,11 @@ def library(language: str, *, named: bool) -> Library:
     tools = tuple(
         Tool(f"t{number}", text if named else f"t{number}", "" if named else text) for number, text in enumerate(texts)
     )
-    return Library(tools, texts, "description", np.empty((0, 2), dtype=np.int32))
+    return make_library(tools, texts)
 
 
 def queries(language: str) -> Queries:
-    texts = tuple(text for _, text in LIBRARIES[language])
-    return Queries(texts, np.arange(len(texts)))
+    return make_queries(*(text for _, text in LIBRARIES[language]))
 
 
 @pytest.mark.parametrize("language", LIBRARIES)

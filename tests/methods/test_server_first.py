@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
+from kit.rankings import make_library, make_queries, returned
 
 from bench.base.errors import UsageError
 from bench.data.tables import Tool
-from bench.interface import Library, Queries
 from bench.registry import build_method
 
 #: (id, parent, description)
@@ -24,11 +23,10 @@ TOOLS = [
 def order(spec: str, query: str, depth: int = 100) -> list[str]:
     tools = tuple(Tool(name, name, text, parent=parent) for name, parent, text in TOOLS)
     method = build_method(spec)
-    texts = tuple(tool.description for tool in tools)
-    method.index(Library(tools, texts, "description", np.empty((0, 2), dtype=np.int32)))
-    ranking = method.rank(Queries((query,), np.arange(1)), depth)
+    method.index(make_library(tools))
+    ranking = method.rank(make_queries(query), depth)
     assert (ranking.scores is None) == spec.startswith("server-first")
-    return [tools[code].tool_id for code in ranking.tools[0] if code >= 0]
+    return [tools[code].tool_id for code in returned(ranking)]
 
 
 def test_a_server_stands_where_its_best_tool_stands() -> None:

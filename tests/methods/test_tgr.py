@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from kit.datasets import loaded
+from kit.rankings import make_queries, scores_by_code
 from numpy.typing import NDArray
 
 from bench.base.errors import BenchError, DataError, UsageError
@@ -54,19 +55,9 @@ class Vectors(Method):
         raise NotImplementedError
 
 
-def queries(*texts: str) -> Queries:
-    return Queries(texts, np.arange(len(texts)))
-
-
 def tgr(base: Method, **parameters: object) -> Method:
     kind = method_class("tgr")
     return kind(kind.Parameters.model_validate(parameters), Context(lambda spec: base))
-
-
-def scores_by_code(ranking: Ranking) -> dict[int, float]:
-    """Scores by code, in the order returned."""
-    assert ranking.scores is not None
-    return dict(zip(ranking.tools[0].tolist(), ranking.scores[0].tolist(), strict=True))
 
 
 # Equation 3 by hand -------------------------------------------------------------------------------------------------
@@ -95,7 +86,7 @@ def test_vectors_are_smoothed_and_normalised(
     make: Make, prepared: Prepared, parameters: dict[str, object], expected: tuple[float, ...]
 ) -> None:
     method = prepared(tgr(Vectors(X, (1, 0)), graph="manual", **parameters), make(TOOLS, edges=EDGE))
-    ranking = method.rank(queries("x"), 3)
+    ranking = method.rank(make_queries("x"), 3)
     assert scores_by_code(ranking) == pytest.approx(dict(enumerate(expected)), abs=1e-6)
     order = sorted(range(3), key=lambda code: (-np.float32(expected[code]), code))
     assert ranking.tools[0].tolist() == order
@@ -109,7 +100,7 @@ def test_rows_are_normalised_after_the_smoothing_not_before(make: Make, prepared
     base.similarity = "dot"
     method = prepared(tgr(base, graph="manual"), make(TOOLS, edges=EDGE))
     expected = {0: 1 / sqrt(101), 1: 1 / sqrt(101), 2: 0.6}
-    assert scores_by_code(method.rank(queries("x"), 3)) == pytest.approx(expected, abs=1e-6)
+    assert scores_by_code(method.rank(make_queries("x"), 3)) == pytest.approx(expected, abs=1e-6)
 
 
 # a and b become (x_a + x_b) / 2 = (1/2, 5); c stays (3, 4). The query is (1, 0).
@@ -129,7 +120,7 @@ def test_the_equation_as_printed_leaves_vectors_their_length(
     base = Vectors([(1, 0), (0, 10), (3, 4)], (1, 0))
     base.similarity = similarity
     method = prepared(tgr(base, graph="manual", scale="none"), make(TOOLS, edges=EDGE))
-    assert scores_by_code(method.rank(queries("x"), 3)) == pytest.approx(dict(enumerate(expected)), abs=1e-6)
+    assert scores_by_code(method.rank(make_queries("x"), 3)) == pytest.approx(dict(enumerate(expected)), abs=1e-6)
 
 
 def test_results_made_before_there_was_a_scale_keep_their_ids() -> None:
@@ -147,20 +138,20 @@ def test_the_similarity_of_the_base_is_kept(make: Make, prepared: Prepared) -> N
     base.similarity = "l1"
     method = prepared(tgr(base, graph="manual"), make(TOOLS, edges=EDGE))
     # |1 - 1/sqrt(2)| + |1/sqrt(2)| = 1 for a and b; |1 - 0.6| + 0.8 = 1.2 for c.
-    assert scores_by_code(method.rank(queries("x"), 3)) == pytest.approx({0: -1.0, 1: -1.0, 2: -1.2}, abs=1e-6)
+    assert scores_by_code(method.rank(make_queries("x"), 3)) == pytest.approx({0: -1.0, 1: -1.0, 2: -1.2}, abs=1e-6)
 
 
 def test_the_dense_base_is_smoothed_in_its_embeddings(make: Make, prepared: Prepared, planted: Planted) -> None:
     planted({"text a": (1, 0), "text b": (0, 1), "text c": (3, 4), "asked": (1, 0)})
     method = prepared("tgr(graph=manual)", make(TOOLS, edges=EDGE))
     expected = {0: 1 / sqrt(2), 1: 1 / sqrt(2), 2: 0.6}
-    assert scores_by_code(method.rank(queries("asked"), 3)) == pytest.approx(expected, abs=1e-6)
+    assert scores_by_code(method.rank(make_queries("asked"), 3)) == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_tool_without_edges_scores_as_the_base_does(make: Make, prepared: Prepared, planted: Planted) -> None:
     planted({"text a": (1, 0), "text b": (0, 1), "text c": (3, 4), "asked": (0.3, 0.2)})
     made = make(TOOLS)
-    plain, smoothed = (prepared(spec, made).rank(queries("asked"), 3) for spec in ("dense", "tgr"))
+    plain, smoothed = (prepared(spec, made).rank(make_queries("asked"), 3) for spec in ("dense", "tgr"))
     assert scores_by_code(smoothed) == pytest.approx(scores_by_code(plain), abs=1e-6)
 
 
@@ -171,7 +162,7 @@ def test_two_tools_that_have_only_each_other_tie_exactly_and_the_band_shows_it(m
     random = np.random.default_rng(0)
     base = Vectors(random.normal(size=(3, 384)).tolist(), random.normal(size=384).tolist())
     method = prepared(tgr(base, graph="manual"), make(TOOLS, edges=EDGE))
-    ranking = method.rank(queries("x"), 3)
+    ranking = method.rank(make_queries("x"), 3)
     scores = scores_by_code(ranking)
     assert scores[0] == scores[1]
     places = {code: place for place, code in enumerate(ranking.tools[0].tolist())}
@@ -185,7 +176,7 @@ def test_two_tools_that_have_only_each_other_tie_exactly_and_the_band_shows_it(m
     assert 0.3 < band.expected[0] < 0.7
     # α other than 1 parts them.
     parted = scores_by_code(
-        prepared(tgr(base, graph="manual", alpha=1.5), make(TOOLS, edges=EDGE)).rank(queries("x"), 3)
+        prepared(tgr(base, graph="manual", alpha=1.5), make(TOOLS, edges=EDGE)).rank(make_queries("x"), 3)
     )
     assert parted[0] != parted[1]
 
@@ -198,21 +189,23 @@ def test_a_base_with_scores_is_smoothed_by_the_weighted_mean(make: Make, prepare
     # itself, 1/sqrt(6) of each neighbour; each row divided by its sum.
     texts = {"a": "send letters", "b": "find street", "c": "buy stamps"}
     made = make(texts, edges=[("a", "b"), ("b", "c")])
-    result = prepared("bm25", made).score(queries("send stamps"))[0]  # type: ignore[attr-defined]
+    result = prepared("bm25", made).score(make_queries("send stamps"))[0]  # type: ignore[attr-defined]
     side = 1 / sqrt(6)
     expected = {
         0: (result[0] / 2 + side * result[1]) / (1 / 2 + side),
         1: (side * result[0] + result[1] / 3 + side * result[2]) / (1 / 3 + 2 * side),
         2: (side * result[1] + result[2] / 2) / (1 / 2 + side),
     }
-    smoothed = scores_by_code(prepared("tgr(base=bm25, graph=manual)", made).rank(queries("send stamps"), 3))
+    smoothed = scores_by_code(prepared("tgr(base=bm25, graph=manual)", made).rank(make_queries("send stamps"), 3))
     assert smoothed == pytest.approx(expected, rel=1e-5)
     # b shares no word with the query and takes in what its neighbours have.
     assert result[1] == 0
     assert smoothed[1] > 0
     # As printed, rows are not divided by their sums.
     sums = {0: 1 / 2 + side, 1: 1 / 3 + 2 * side, 2: 1 / 2 + side}
-    printed = scores_by_code(prepared("tgr(base=bm25, graph=manual, scale=none)", made).rank(queries("send stamps"), 3))
+    printed = scores_by_code(
+        prepared("tgr(base=bm25, graph=manual, scale=none)", made).rank(make_queries("send stamps"), 3)
+    )
     assert printed == pytest.approx({tool: score * sums[tool] for tool, score in expected.items()}, rel=1e-5)
 
 
@@ -240,8 +233,8 @@ def graph_file(tmp_path: Path) -> Path:
 
 def test_a_graph_of_a_file_is_the_graph_it_holds(make: Make, prepared: Prepared, graph_file: Path) -> None:
     base = Vectors(X, (1, 0))
-    of_file = prepared(tgr(base, graph=str(graph_file)), make(TOOLS)).rank(queries("x"), 3)
-    manual = prepared(tgr(base, graph="manual"), make(TOOLS, edges=EDGE)).rank(queries("x"), 3)
+    of_file = prepared(tgr(base, graph=str(graph_file)), make(TOOLS)).rank(make_queries("x"), 3)
+    manual = prepared(tgr(base, graph="manual"), make(TOOLS, edges=EDGE)).rank(make_queries("x"), 3)
     assert scores_by_code(of_file) == scores_by_code(manual)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 from kit.chatserver import Body, ChatServer
+from kit.rankings import make_queries, scores_by_code
 from kit.validation import assert_conforms
 
 from bench.base.errors import UsageError
@@ -15,7 +16,7 @@ from bench.data.dataset import Dataset
 from bench.evaluation.method_errors import check_facts
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.interface import Method, Queries
+from bench.interface import Method
 from bench.interface.parts import needs_history, needs_llm
 from bench.registry import build_method
 
@@ -42,9 +43,7 @@ VECTORS = {
 
 
 def scores(method: Method, text: str = "asked") -> list[float]:
-    ranking = method.rank(Queries((text,), np.arange(1)), 3)
-    assert ranking.scores is not None
-    pairs = dict(zip(ranking.tools[0].tolist(), ranking.scores[0].tolist(), strict=True))
+    pairs = scores_by_code(method.rank(make_queries(text), 3))
     return [pairs[code] for code in range(3)]
 
 

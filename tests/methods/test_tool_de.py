@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from kit.chatserver import Body, ChatServer
-from kit.validation import assert_conforms
+from kit.rankings import make_queries, returned
 
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.data.tables import Parameter, Tool
 from bench.evaluation.method_errors import check_facts
-from bench.interface import Library, Method, Queries
+from bench.interface import Library, Method
 from bench.interface.parts import needs_llm
 from bench.registry import build_method
 
@@ -36,7 +36,7 @@ def indexed(spec: str) -> Any:
 
 
 def ranked(method: Method, text: str) -> list[int]:
-    return [int(code) for code in method.rank(Queries((text,), np.arange(1)), 3).tools[0] if code >= 0]
+    return returned(method.rank(make_queries(text), 3))
 
 
 def test_rules_add_the_words_of_names() -> None:
@@ -86,9 +86,3 @@ def test_what_it_refuses() -> None:
         build_method("tool-de(fields=[])")
     with pytest.raises(UsageError, match="rules write tags alone"):
         build_method("tool-de(fields=[when_to_use])")
-
-
-def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> None:
-    chat_server.answer = lambda body: '{"tags": ["letter"], "when_to_use": "to write"}'
-    data = make({"mail": "posts letters", "pay": "moves money"}, [("read", ["mail"], "dev")], test="write a letter")
-    assert_conforms("tool-de(llm=some-model, base=bm25)", data)
