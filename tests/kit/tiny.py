@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,7 @@ from bench.evaluation.runner import Overwrite, Runner
 from bench.interface import Context, Method
 from bench.metrics import parse_metrics
 from bench.registry import build_method
-from bench.results import intervals
 from bench.results.store import StoredResult
-from bench.stats.bootstrap import bca_intervals
 
 CARD = Card(
     id="tiny", title="Tiny", summary="Made here.", licence="CC0-1.0", redistribution=True, template="name_description"
@@ -78,13 +75,9 @@ def instance() -> Callable[[type[Method]], Method]:
 
 @pytest.fixture
 def runner(
-    tmp_path: Path, tiny: Dataset, instance: Callable[[type[Method]], Method], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tiny: Dataset, instance: Callable[[type[Method]], Method], few_resamples: None
 ) -> Callable[..., Runner]:
-    """A runner over the tiny dataset; `kinds` are method classes of the test's own, by lower-case name.
-
-    Its intervals come of 200 resamples, not 10,000: they would take a fifth of the time of a run.
-    """
-    monkeypatch.setattr(intervals, "bca_intervals", partial(bca_intervals, resamples=200))
+    """A runner over the tiny dataset; `kinds` are method classes of the test's own, by lower-case name."""
 
     def runner(
         *kinds: type[Method], overwrite: Overwrite = "missing", metrics: Sequence[str] = (), **more: Any
