@@ -15,12 +15,13 @@ from bench.data.dataset import Dataset
 from bench.evaluation.checkpoints import Batch
 from bench.interface import Library, Method, Queries, Ranking, ToolSets
 from bench.models.encoders import embedded_model
-from bench.results import intervals
 from bench.results.code_versions import ties_hash
+from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Ties
 from bench.results.store import PER_QUERY_SCHEMA, StoredResult, span_of
 from bench.results.units import number_units
 from bench.search.topk import top_k
+from bench.stats.bootstrap import bca_intervals
 
 Run = Callable[..., StoredResult]
 FIXED = set(PER_QUERY_SCHEMA.names)
@@ -85,7 +86,7 @@ def test_means_intervals_and_counts_follow_from_the_values_per_query(run: Run, m
             continue
         units = number_units(result.units[~np.isnan(values)])
         span = span_of(name, [result])
-        ends = intervals.bca_intervals(taken[:, None], seed=intervals.BOOTSTRAP_SEED, units=units, span=span)[0]
+        ends = bca_intervals(taken[:, None], resamples=200, seed=BOOTSTRAP_SEED, units=units, span=span)[0]
         if np.isnan(ends).any():
             # Equal values without a largest one.
             assert (stored.low, stored.high) == (None, None)
