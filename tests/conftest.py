@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -267,6 +267,15 @@ def service() -> Iterator[Service]:
 
     with serving() as server:
         yield server
+
+
+@pytest.fixture
+def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals of means from 200 resamples, not 10,000, which are a fifth of the time of a small run."""
+    from bench.results import intervals
+    from bench.stats.bootstrap import bca_intervals
+
+    monkeypatch.setattr(intervals, "bca_intervals", partial(bca_intervals, resamples=200))
 
 
 _WORDS = "send a letter to post mail the weather in tomorrow rain train ticket book find price stock query tool and or"

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,22 +41,22 @@ def test_commands_are_found() -> None:
 
 
 @pytest.mark.parametrize("command", shown())
-def test_a_command_runs_or_is_there(command: str, isolated: None, tmp_path: Path) -> None:
+def test_a_command_runs_or_is_there(command: str, bench: Callable[..., object]) -> None:
     program, *arguments = shlex.split(command.replace("<your fork>", "FORK"))
     if program == "make":
         run(["make", "-n", *arguments], ROOT)
         assert arguments, "make alone"
     elif program == "bench" and arguments == ["run"]:
-        run([sys.executable, "-m", "bench", "run", "--help"], tmp_path)
+        bench("run", "--help")
     elif program == "bench" and "board/results" in arguments:
         # All of the board takes minutes: one of its results.
         board = ROOT / "board" / "results"
         one = sorted((board / "starter").glob("random-*"))[0]
-        shutil.copytree(one, tmp_path / "board" / "results" / "starter" / one.name)
-        run([sys.executable, "-m", "bench", *arguments], tmp_path)
+        shutil.copytree(one, Path("board/results/starter") / one.name)
+        bench(*arguments)
     elif program == "bench":
         name = next((_NAMES[word] for word in reversed(arguments) if word in _NAMES), "")
-        run([sys.executable, "-m", "bench", *(name if word == "NAME" else word for word in arguments)], tmp_path)
+        bench(*(name if word == "NAME" else word for word in arguments))
     elif program == "python" and arguments[:2] == ["-m", "pytest"]:
         run([sys.executable, *arguments, "--collect-only", "-q", "-p", "no:cacheprovider", "-n", "0"], ROOT)
     elif program == "python":

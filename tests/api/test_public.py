@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from kit.interpreter import Interpreter
 
 import bench
 from bench.identity.reach import bench_definitions
@@ -64,7 +65,9 @@ def test_no_room_has_the_name_of_a_public_name() -> None:
         "import bench",
     ],
 )
-def test_packages_are_called_whatever_was_imported_before(tmp_path: Path, before: str) -> None:
+def test_packages_are_called_whatever_was_imported_before(
+    interpreter: Interpreter, tmp_path: Path, before: str
+) -> None:
     program = f"""
 {before.replace("bench.registry, bench.results", "dir(bench)")}
 import bench
@@ -73,7 +76,11 @@ for package in (bench.methods, bench.datasets, bench.metrics):
 import bench.methods.tfidf, bench.metrics.catalogue
 print(bench.methods.tfidf.TfIdf.__name__, bench.metrics.parse_metric("ndcg").cutoff)
 """
-    assert python(program, tmp_path).split() == [*("bm25", "apibank", "recall"), "TfIdf", "100"]
+    assert interpreter(program, folder=tmp_path, path=(ROOT,)).stdout.split() == [
+        *("bm25", "apibank", "recall"),
+        "TfIdf",
+        "100",
+    ]
 
 
 def test_lists_have_what_there_is() -> None:

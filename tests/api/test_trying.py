@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.interpreter import Interpreter
 from kit.tiny import CARD
 
 import bench
@@ -27,6 +28,8 @@ from bench.methods.popularity import Popularity
 from bench.methods.rrf import ReciprocalRankFusion
 from bench.methods.tfidf import TfIdf
 from bench.registry import build_method
+
+ROOT = Path(__file__).resolve().parents[2]
 
 #: Classes with a constructor or a `fit` of their own: type checkers know no other.
 RRF: Any = ReciprocalRankFusion
@@ -271,15 +274,15 @@ if __name__ == "__main__":
 )
 
 
-def test_a_class_of_the_program_that_runs_is_known_by_its_file(tmp_path: Path) -> None:
+def test_a_class_of_the_program_that_runs_is_known_by_its_file(interpreter: Interpreter, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(SCRIPT)
     done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     method, identifier = done.stdout.rsplit(maxsplit=1)
     assert method == "program:Loud(weight=2.0)"
     words = ["run", "-m", method, "-d", "starter", "--limit", "10", "--overwrite", "missing", "--json"]
-    again = subprocess.run([sys.executable, "-m", "bench", *words], cwd=tmp_path, capture_output=True, text=True)
-    assert again.returncode == 0, again.stderr
+    command = "import sys; from bench.__main__ import run; sys.exit(run(sys.argv[1:]))"
+    again = interpreter(command, *words, folder=tmp_path, path=(ROOT,))
     (found,) = json.loads(again.stdout)
     assert found["manifest"]["result_id"] == identifier, "the same code by either name"
 

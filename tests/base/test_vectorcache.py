@@ -15,10 +15,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.interpreter import Interpreter
 from numpy.typing import NDArray
 
 from bench.base.errors import StorageError
 from bench.models.vectorcache import VectorCache, text_key
+
+ROOT = Path(__file__).resolve().parents[2]
 
 Vectors = dict[bytes, NDArray[np.float32]]
 
@@ -268,7 +271,9 @@ def test_a_damaged_file_gives_no_wrong_vector_and_takes_new_ones(
     assert same(VectorCache("model", tmp_path).get(list(vectors)), vectors)
 
 
-def test_leftovers_of_a_killed_process_beside_a_damaged_file_do_no_harm(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_process_beside_a_damaged_file_do_no_harm(
+    interpreter: Interpreter, tmp_path: Path
+) -> None:
     vectors = some(50)
     path = VectorCache("model", tmp_path).path
     VectorCache("model", tmp_path).put({text_key("old"): np.zeros(64, dtype=np.float32)})
@@ -282,7 +287,7 @@ for i in range(2000):
     connection.execute("INSERT INTO vectors VALUES (?, ?)", (i.to_bytes(32, "big"), bytes(260)))
 os._exit(9)
 """
-    assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == 9
+    interpreter(killed, folder=tmp_path, code=9)
     assert path.with_name(path.name + "-journal").stat().st_size > 0
     path.write_bytes(b"not a database")
     cache = VectorCache("model", tmp_path)
@@ -290,7 +295,7 @@ os._exit(9)
     assert same(cache.get(list(vectors)), vectors)
 
 
-def test_what_a_killed_process_had_put_is_there(tmp_path: Path) -> None:
+def test_what_a_killed_process_had_put_is_there(interpreter: Interpreter, tmp_path: Path) -> None:
     killed = f"""
 import os, numpy as np
 from pathlib import Path
@@ -298,7 +303,7 @@ from bench.models.vectorcache import VectorCache, text_key
 VectorCache("model", Path({str(tmp_path)!r})).put({{text_key("x"): np.arange(3, dtype=np.float32)}})
 os._exit(9)
 """
-    assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == 9
+    interpreter(killed, folder=tmp_path, path=(ROOT,), code=9)
     assert VectorCache("model", tmp_path).get([text_key("x")])[text_key("x")].tolist() == [0.0, 1.0, 2.0]
 
 
@@ -356,7 +361,9 @@ def test_tables_of_another_version_in_the_file_do_no_harm(tmp_path: Path) -> Non
     assert same(cache.get(list(new)), {**new, **old})
 
 
-def test_what_a_killed_process_had_put_of_many_is_there_and_nothing_else(tmp_path: Path) -> None:
+def test_what_a_killed_process_had_put_of_many_is_there_and_nothing_else(
+    interpreter: Interpreter, tmp_path: Path
+) -> None:
     killed = f"""
 import os, numpy as np
 from pathlib import Path
@@ -365,11 +372,9 @@ cache = VectorCache("model", Path({str(tmp_path)!r}))
 put = lambda i: cache.put({{text_key(f"{{i}} {{j}}"): np.full(64, i, dtype=np.float32) for j in range(300)}})
 for i in range(20):
     put(i)
-    print(i, flush=True)
 os.kill(os.getpid(), 9)
 """
-    said = subprocess.run([sys.executable, "-c", killed], capture_output=True, text=True, check=False)
-    assert said.returncode == -9
+    interpreter(killed, folder=tmp_path, path=(ROOT,), code=-9)
     cache = VectorCache("model", tmp_path)
     for i in range(20):
         found = cache.get([text_key(f"{i} {j}") for j in range(300)])
@@ -380,7 +385,7 @@ os.kill(os.getpid(), 9)
 # What the machine refuses -------------------------------------------------------------------------------------------
 
 
-def test_a_device_that_refuses_to_write_does_not_cost_what_is_there(tmp_path: Path) -> None:
+def test_a_device_that_refuses_to_write_does_not_cost_what_is_there(interpreter: Interpreter, tmp_path: Path) -> None:
     pytest.importorskip("resource")
     vectors = some(200)
     cache = VectorCache("model", tmp_path)
@@ -402,7 +407,7 @@ try:
 except StorageError as error:
     print(error)
 """
-    said = subprocess.run([sys.executable, "-c", refused], capture_output=True, text=True, check=True).stdout
+    said = interpreter(refused, folder=tmp_path, path=(ROOT,)).stdout
     assert said.startswith(f"cannot use the cache {cache.path}: ")
     assert said.endswith("Free some space, or name another place in BENCH_CACHE.\n")
     # The same file, and all that was in it.

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kit.datasets import make_dataset
 from numpy.typing import NDArray
 
 from bench.comparison.compare import ComparisonQuestion, compare_fields
@@ -16,9 +17,8 @@ from bench.comparison.comparison import Comparison
 from bench.comparison.render import latex
 from bench.comparison.report import Correction, MetricReport
 from bench.comparison.systems import Field, on_same_queries
-from bench.data.card import Card
 from bench.data.dataset import Dataset
-from bench.data.tables import Query, Tables, Tool
+from bench.data.tables import Query, Tool
 from bench.evaluation.external import score_run_file
 from bench.results.store import StoredResult
 from bench.stats.power import minimum_detectable_effect
@@ -33,7 +33,6 @@ EXTRA = {"none": 0, "few": 2, "many": 4}
 
 def made(name: str, queries: int) -> Dataset:
     """Queries that each want one tool; `half` says in which half of the dataset a query is."""
-    card = Card(id=name, title="", summary="", licence="", redistribution=True, template="name_description")
     tools = [Tool(tool, tool, f"Does {tool}.", "", "") for tool in TOOLS]
     requests = [
         Query(
@@ -41,7 +40,7 @@ def made(name: str, queries: int) -> Dataset:
         )
         for i in range(queries)
     ]
-    return Dataset.build(name, card, Tables(tools, requests, []))
+    return make_dataset(tools, requests, id=name, template="name_description")
 
 
 def system(dataset: Dataset, folder: Path, name: str, ranks: Sequence[int], extra: Sequence[int]) -> StoredResult:
@@ -229,11 +228,10 @@ def test_over_datasets_the_best_has_the_first_rank_in_either_direction(names: tu
 
 def test_the_range_of_a_metric_over_datasets_is_that_of_all_of_them(tmp_path: Path) -> None:
     # With one gold tool for a query precision@5 is 0.2 at most, with five it may be 1.
-    card = Card(id="five", title="", summary="", licence="", redistribution=True, template="name_description")
     gold = TOOLS[:5]
     requests = [Query(f"q{i:02}", f"request {i}", dict.fromkeys(gold, 1), "test") for i in range(40)]
     tools = [Tool(tool, tool, f"Does {tool}.", "", "") for tool in TOOLS]
-    five = Dataset.build("five", card, Tables(tools, requests, []))
+    five = make_dataset(tools, requests, id="five", template="name_description")
     results = []
     for name, order in (("few", TOOLS[5:]), ("none", gold)):
         lines = "\n".join(json.dumps({"query_id": query.query_id, "tools": order}) for query in requests)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.datasets import make_dataset
 from scipy import stats
 
 from bench.base.errors import UsageError
@@ -19,9 +20,8 @@ from bench.comparison.render import csv_text, latex, legend, markdown
 from bench.comparison.report import MarginReport, SystemDifference
 from bench.comparison.systems import Field, on_same_queries
 from bench.comparison.tables import grid, verdict
-from bench.data.card import Card, Unit
-from bench.data.dataset import Dataset
-from bench.data.tables import Query, Tables, Tool
+from bench.data.card import Unit
+from bench.data.tables import Query, Tool
 from bench.evaluation.external import score_run_file
 from bench.show.tables import text
 from bench.stats.noninferiority import EquivalenceVerdict, PairVerdict
@@ -83,10 +83,9 @@ RANKS: dict[str, Callable[[int, int], int]] = {
 def part(tmp_path_factory: pytest.TempPathFactory) -> Field:
     """Systems by their ranks of the gold, on forty units of ten queries."""
     unit = Unit(by=["gold"], reason="made so")
-    card = Card(id="margins", title="", summary="", licence="", redistribution=True, template="description", unit=unit)
     places = [(need, time) for need in range(40) for time in range(10)]
     queries = [Query(f"q{need:02}-{time}", f"request {need} {time}", {TOOLS[need].tool_id: 1}) for need, time in places]
-    data = Dataset.build("margins", card, Tables(TOOLS, queries))
+    data = make_dataset(TOOLS, queries, id="margins", unit=unit)
     folder = tmp_path_factory.mktemp("margins")
     results = []
     for name, rank in RANKS.items():

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.datasets import make_dataset
 
 from bench.comparison.compare import ComparisonQuestion, compare_results
 from bench.comparison.comparison import Comparison
 from bench.comparison.render import csv_text, latex, markdown
 from bench.comparison.report import Tried
 from bench.comparison.tried import tried_sentences
-from bench.data.card import Card
 from bench.data.dataset import Dataset
-from bench.data.tables import Query, Tables, Tool
+from bench.data.tables import Query, Tool
 from bench.evaluation.external import score_run_file
 from bench.results.store import StoredResult
 from bench.stats.best_of_many import best_of_many
@@ -27,14 +27,13 @@ from bench.stats.randomisation import randomisation_test
 
 QUERIES = 60
 TOOLS = [Tool(f"t{i:02}", f"t{i:02}", "Does it.", "", "") for i in range(QUERIES + 1)]
-CARD = Card(id="many", title="", summary="", licence="", redistribution=True, template="description")
 
 
 @pytest.fixture(scope="module")
 def dataset() -> Dataset:
     """A query for each of the first tools."""
     queries = [Query(f"q{i:02}", f"request {i}", {TOOLS[i].tool_id: 1}) for i in range(QUERIES)]
-    return Dataset.build("many", CARD, Tables(TOOLS, queries))
+    return make_dataset(TOOLS, queries, id="many")
 
 
 Submit = Callable[..., StoredResult]
@@ -155,7 +154,7 @@ def test_it_is_told_in_every_form(submit: Submit) -> None:
 
 def test_few_units_decide_nothing_of_variants_either(tmp_path: Path) -> None:
     queries = [Query(f"q{i}", f"request {i}", {TOOLS[i].tool_id: 1}) for i in range(6)]
-    few = Dataset.build("few", CARD.model_copy(update={"id": "few"}), Tables(TOOLS, queries))
+    few = make_dataset(TOOLS, queries, id="few")
 
     def score(name: str, right: int) -> StoredResult:
         lines = [json.dumps({"query_id": f"q{i}", "tools": [TOOLS[i if i < right else -1].tool_id]}) for i in range(6)]

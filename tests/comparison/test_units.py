@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.datasets import make_dataset
 
 from bench.base.errors import ResultError
 from bench.comparison import render, tables
@@ -17,9 +18,9 @@ from bench.comparison.compare import ComparisonQuestion, compare_fields
 from bench.comparison.comparison import Comparison
 from bench.comparison.report import WorseOn
 from bench.comparison.systems import Field, on_same_queries
-from bench.data.card import Card, Relation, Unit
+from bench.data.card import Relation, Unit
 from bench.data.dataset import Dataset
-from bench.data.tables import Query, Tables, Tool
+from bench.data.tables import Query, Tool
 from bench.evaluation.external import score_run_file
 from bench.show.tables import markdown_text
 
@@ -30,15 +31,12 @@ BY_GOLD: list[Relation] = ["gold"]
 def copies(needs: int, times: int, by: list[Relation] = BY_GOLD, name: str = "copies", source: str = "") -> Dataset:
     """So many needs, each asked for so many times in other words."""
     unit = Unit(by=by, reason="made so")
-    card = Card(
-        id=name, title="", summary="", licence="", redistribution=True, template="description", unit=unit, source=source
-    )
     queries = [
         Query(f"q{need:02}-{time:02}", f"request {need} {time}", {TOOLS[need].tool_id: 1})
         for need in range(needs)
         for time in range(times)
     ]
-    return Dataset.build(name, card, Tables(TOOLS, queries))
+    return make_dataset(TOOLS, queries, id=name, unit=unit, source=source)
 
 
 def field(dataset: Dataset, folder: Path, *right: list[int]) -> Field:

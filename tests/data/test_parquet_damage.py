@@ -10,17 +10,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from kit.datasets import make_dataset
 
 from bench.base.errors import DataError
 from bench.data import parquet
-from bench.data.card import MANIFEST, Card
-from bench.data.dataset import Dataset
+from bench.data.card import MANIFEST
 from bench.data.parquet import read_dataset, write_dataset
-from bench.data.tables import Edge, Parameter, Query, Tables, Tool
+from bench.data.tables import Edge, Parameter, Query, Tool
 
 FILES = ["tools.parquet", "queries.parquet", "gold.parquet", "edges.parquet"]
-CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
-TABLES = Tables(
+CONTENT = (
     [Tool("a", "send", "Größe", "Post", "mail", (Parameter("to", "string", "Empfänger"),), "{}"), Tool("b", "b", "")],
     [Query("1", "Schreib Ann", {"a": 1}, "train", {"size": "one"}), Query("2", "Wohin?", {"b": 2})],
     [Edge("a", "b", "result", "№")],
@@ -30,7 +29,7 @@ TABLES = Tables(
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A stored dataset, to be damaged."""
-    write_dataset(Dataset.build("made", CARD, TABLES), tmp_path / "made")
+    write_dataset(make_dataset(*CONTENT), tmp_path / "made")
     return tmp_path / "made"
 
 

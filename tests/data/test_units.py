@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.datasets import make_dataset
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from bench.base.errors import UsageError
-from bench.data.card import RELATIONS, Card, Relation
+from bench.data.card import DEFAULT_UNIT, RELATIONS, Relation
 from bench.data.dataset import Dataset
-from bench.data.tables import Query, Tables, Tool
+from bench.data.tables import Query, Tool
 from bench.data.units import components, parse_unit, unit_codes, unit_name
 
-CARD = Card(id="made", title="Made", summary="", licence="", redistribution=True, template="description")
 TOOLS = [
     Tool("a1", "a1", "", "x", "a"),
     Tool("a2", "a2", "", "x", "a"),
@@ -35,7 +35,7 @@ TOOLS = [
 
 
 def build(queries: Sequence[Query], **card: Any) -> Dataset:
-    return Dataset.build("made", CARD.model_copy(update=card), Tables(TOOLS, queries))
+    return make_dataset(TOOLS, queries, **card)
 
 
 def of_gold(*golds: Sequence[str]) -> Dataset:
@@ -157,7 +157,7 @@ def test_a_dataset_has_the_units_of_its_card() -> None:
     queries = [Query("1", "x", {"a1": 1}, group="s"), Query("2", "y", {"b1": 1}, group="s"), Query("3", "z", {"b1": 1})]
     data = build(queries)
     assert (data.unit, data.units.tolist(), data.source) == ("gold", [0, 1, 1], "made")
-    grouped = build(queries, unit=CARD.unit.model_copy(update={"by": ["group"]}), source="other")
+    grouped = build(queries, unit=DEFAULT_UNIT.model_copy(update={"by": ["group"]}), source="other")
     assert (grouped.unit, grouped.units.tolist(), grouped.source) == ("group", [0, 0, 1], "other")
     assert grouped.units is grouped.units
     assert grouped.content_hash == data.content_hash

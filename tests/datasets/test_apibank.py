@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections import Counter
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.datasets import loaded
+from kit.datasets import digest, loaded, of_upstream
 
 from bench.base.errors import DataError, UnavailableError, UsageError
 from bench.data.dataset import Dataset
@@ -26,14 +25,7 @@ ECHO = "description = 'Says it again.'\ninput_parameters = {'word': {'type': 'st
 )
 
 
-def sha(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-@pytest.fixture
-def apibank(mirror: Path) -> Dataset:
-    """The dataset, loaded once in a process."""
-    return loaded("apibank")
+apibank = of_upstream("apibank")
 
 
 def tools(dataset: Dataset) -> dict[str, Tool]:
@@ -72,7 +64,7 @@ def test_gold_is_in_the_library_and_searching_is_none(apibank: Dataset) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "tool_id", "category", "length", "digest", "returns", "parameters"),
+    ("row", "tool_id", "category", "length", "described", "returns", "parameters"),
     [
         (0, "AIConferenceSearch", "Study and research", 113, "0a85c9b453f4019e", "54d727f7b2ba266a", 1),
         (9, "BookTicket", "Entertainment", 394, "83002dcb210c0978", "a265888cc9d163ea", 4),
@@ -81,20 +73,20 @@ def test_gold_is_in_the_library_and_searching_is_none(apibank: Dataset) -> None:
     ],
 )
 def test_tools(
-    apibank: Dataset, row: int, tool_id: str, category: str, length: int, digest: str, returns: str, parameters: int
+    apibank: Dataset, row: int, tool_id: str, category: str, length: int, described: str, returns: str, parameters: int
 ) -> None:
     tool = apibank.tools[row]
     assert (tool.tool_id, tool.name, tool.category) == (tool_id, tool_id, category)
-    assert (len(tool.description), sha(tool.description)) == (length, digest)
+    assert (len(tool.description), digest(tool.description)) == (length, described)
     assert tool.text(apibank.card.template) == tool.description
     assert tool.returns is not None
-    assert sha(tool.returns) == returns
+    assert digest(tool.returns) == returns
     assert len(tool.parameters) == parameters
 
 
 def test_texts_of_the_whole_library(apibank: Dataset) -> None:
     assert apibank.card.template == "description"
-    assert sha("\n".join(tool.text("description") for tool in apibank.tools)) == "902987fcbb7b5713"
+    assert digest("\n".join(tool.text("description") for tool in apibank.tools)) == "902987fcbb7b5713"
 
 
 @pytest.mark.parametrize(
@@ -119,8 +111,8 @@ def test_texts_of_the_whole_library(apibank: Dataset) -> None:
 def test_queries_in_both_views(apibank: Dataset, query_id: str, dialogue: str, first: str, gold: set[str]) -> None:
     short = loaded("apibank(query_view=first)")
     assert short.spec == "apibank(query_view=first)"
-    assert sha(queries(apibank)[query_id].text) == dialogue
-    assert sha(queries(short)[query_id].text) == first
+    assert digest(queries(apibank)[query_id].text) == dialogue
+    assert digest(queries(short)[query_id].text) == first
     assert queries(apibank)[query_id].gold.keys() == queries(short)[query_id].gold.keys() == gold
 
 

@@ -10,12 +10,10 @@ from statistics import median
 from typing import Any
 
 import pytest
-from kit.datasets import loaded
+from kit.datasets import load_small, of_upstream
 
 from bench.base.errors import DataError
 from bench.data.dataset import Dataset
-from bench.data.entries import NoOptions, dataset_entry
-from bench.data.files import Files
 from bench.data.tables import Tables
 from bench.datasets.azure_mcp import loader
 
@@ -29,16 +27,8 @@ UNMARKED = {
 }
 
 
-@pytest.fixture
-def azure(mirror: Path) -> Dataset:
-    """The dataset, loaded once in a process."""
-    return loaded("azure-mcp")
-
-
-@pytest.fixture
-def consolidated(mirror: Path) -> Dataset:
-    """The variant with fewer, wider tools."""
-    return loaded("azure-mcp-consolidated")
+azure = of_upstream("azure-mcp")
+consolidated = of_upstream("azure-mcp-consolidated")
 
 
 def rows(mirror: Path) -> list[list[str]]:
@@ -211,13 +201,9 @@ def load(folder: Path, prompts: str = PROMPTS, commands: str = COMMANDS, **chang
     content = {
         loader.PROMPTS: prompts,
         loader.COMMANDS: commands,
-        loader.CONSOLIDATED: json.dumps({"consolidated_tools": [entry | changed]}),
+        loader.CONSOLIDATED: {"consolidated_tools": [entry | changed]},
     }
-    paths = {}
-    for number, (name, text) in enumerate(content.items()):
-        paths[name] = folder / str(number)
-        paths[name].write_text(text, "utf-8")
-    return loader.load(Files(paths, folder), NoOptions(), dataset_entry("azure-mcp").card)
+    return load_small(loader, folder, "azure-mcp", content)
 
 
 def test_commands_are_read_in_all_their_forms(tmp_path: Path) -> None:

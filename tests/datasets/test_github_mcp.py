@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.datasets import loaded
+from kit.datasets import loaded, of_upstream
 
 from bench.base.errors import DataError
 from bench.data.dataset import Dataset
@@ -24,10 +24,7 @@ FOLDER = "github/github-mcp-server/64a49f34d076b6f5917dae1424521d43c7bcae84"
 OURS = dataset_entry("github-mcp").folder
 
 
-@pytest.fixture
-def github(mirror: Path) -> Dataset:
-    """The dataset, loaded once in a process."""
-    return loaded("github-mcp")
+github = of_upstream("github-mcp")
 
 
 def lines(name: str) -> list[dict[str, Any]]:

@@ -9,22 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.datasets import loaded
+from kit.datasets import load_small, of_upstream
 
 from bench.base.errors import DataError
 from bench.data.dataset import Dataset
-from bench.data.entries import NoOptions, dataset_entry
-from bench.data.files import Files
 from bench.data.tables import Tables
 from bench.datasets.livemcpbench import loader
 
 FOLDER = "icip-cas/LiveMCPBench/a928e57d1ee7a25579b9a7036030faffff72d15b"
 
 
-@pytest.fixture
-def live(mirror: Path) -> Dataset:
-    """The dataset, loaded once in a process."""
-    return loaded("livemcpbench")
+live = of_upstream("livemcpbench")
 
 
 def read(mirror: Path, name: str) -> Any:
@@ -93,13 +88,8 @@ def task(tools: str) -> dict[str, object]:
 
 
 def small(folder: Path, *tasks: object, library: object = None) -> Tables:
-    paths = {loader.LIBRARY: folder / "tools.json", loader.TASKS: folder / "tasks.json"}
     content = library if library is not None else [server("a", "read", "write"), server("b", "read")]
-    paths[loader.LIBRARY].write_text(json.dumps(content), "utf-8")
-    paths[loader.TASKS].write_text(json.dumps(tasks), "utf-8")
-    tables = loader.load(Files(paths, folder), NoOptions(), dataset_entry("livemcpbench").card)
-    assert isinstance(tables, Tables)
-    return tables
+    return load_small(loader, folder, "livemcpbench", {loader.LIBRARY: content, loader.TASKS: tasks})
 
 
 def test_a_name_of_several_servers_is_any_of_them(tmp_path: Path) -> None:

@@ -10,12 +10,11 @@ from statistics import median
 from typing import Any
 
 import pytest
-from kit.datasets import loaded
+from kit.datasets import load_small, loaded
 
 import bench as harness
 from bench.base.errors import DataError, UsageError
-from bench.data.entries import NoOptions, dataset_entry
-from bench.data.files import Files
+from bench.data.entries import NoOptions
 from bench.datasets.masstool import loader
 from bench.registry import load_dataset
 
@@ -97,7 +96,5 @@ def test_a_user_s_own_requests_are_added_from_an_export(mirror: Path, bench: Ben
 
 @pytest.mark.parametrize("line", ["", '""', '"  "', "null", '{"query": "hello"}', '["hello"]', '"hello', "[" * 5000])
 def test_a_line_that_is_no_text_is_named(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "requests.jsonl"
-    path.write_text(f'"hello"\n{line}\n"bye"\n', "utf-8")
     with pytest.raises(DataError, match=r"neg_queries_test\.jsonl, line 2: not a JSON text with something in it\."):
-        loader.load(Files({loader.REQUESTS: path}, tmp_path), NoOptions(), dataset_entry("masstool").card)
+        load_small(loader, tmp_path, "masstool", {loader.REQUESTS: f'"hello"\n{line}\n"bye"\n'}, NoOptions())

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from kit.datasets import built, loaded
+from kit.datasets import built, digest, load_small, loaded, of_upstream
 
 from bench.base.errors import DataError
 from bench.data.dataset import Dataset
 from bench.data.derive import bundle_id
 from bench.data.entries import dataset_entry
-from bench.data.files import Files
 from bench.data.tables import Tables
 from bench.datasets.metatool import loader
 
@@ -22,18 +20,11 @@ PTR = "GHupppp/PTR/5d3a96faeefe5a5f084edf1c1c4a855a8ae6713f"
 METATOOL = "HowieHwong/MetaTool/35e81bb7576826e980c80fed8f8c0a2b4a1e6fbb"
 
 
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 def bundles(dataset: Dataset, split: str) -> list[str]:
     return [bundle_id(query.gold) for query in dataset.queries if query.split == split]
 
 
-@pytest.fixture
-def metatool(mirror: Path) -> Dataset:
-    """The dataset, loaded once in a process."""
-    return loaded("metatool")
+metatool = of_upstream("metatool")
 
 
 def test_counts(metatool: Dataset) -> None:
@@ -135,12 +126,8 @@ def small(folder: Path, **changed: str) -> Tables:
     """Load two tools and two queries of our own; `changed` replaces a file: queries or library."""
     records = [{"query": "a", "tool": ["B", "A"]}, {"query": "b", "tool": ["B"]}]
     content = {"queries": json.dumps(records), "library": '{"A": "makes a", "B": "makes b"}', **changed}
-    paths = {loader.QUERIES: folder / "queries", loader.LIBRARY: folder / "library"}
-    for path in paths.values():
-        path.write_text(content[path.name], "utf-8")
-    tables = loader.load(Files(paths, folder), loader.Options[""](), dataset_entry("metatool").card)
-    assert isinstance(tables, Tables)
-    return tables
+    contents = {loader.QUERIES: content["queries"], loader.LIBRARY: content["library"]}
+    return load_small(loader, folder, "metatool", contents)
 
 
 def test_small_files(tmp_path: Path) -> None:

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from kit.datasets import built, loaded
+from kit.datasets import built, digest, load_small, loaded, of_upstream
 
 from bench.base.errors import DataError
 from bench.data.dataset import Dataset
 from bench.data.entries import dataset_entry
-from bench.data.files import Files
 from bench.data.tables import Tables
 from bench.datasets.metatool_single import loader
-
-
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def gold_of(dataset: Dataset) -> list[str]:
     return [tool for query in dataset.queries for tool in query.gold]
 
 
-@pytest.fixture
-def single(mirror: Path) -> Dataset:
-    """The dataset, loaded once in a process."""
-    return loaded("metatool-single")
+single = of_upstream("metatool-single")
 
 
 def test_counts(single: Dataset) -> None:
@@ -116,12 +107,8 @@ def small(folder: Path, **changed: str) -> Tables:
         "library": '{"A": "makes a", "B": "makes b"}',
         **changed,
     }
-    paths = {loader.QUERIES: folder / "queries", loader.LIBRARY: folder / "library"}
-    for path in paths.values():
-        path.write_text(content[path.name], "utf-8")
-    tables = loader.load(Files(paths, folder), loader.Options(), dataset_entry("metatool-single").card)
-    assert isinstance(tables, Tables)
-    return tables
+    contents = {loader.QUERIES: content["queries"], loader.LIBRARY: content["library"]}
+    return load_small(loader, folder, "metatool-single", contents)
 
 
 def test_small_files_keep_repeated_texts_apart(tmp_path: Path) -> None:

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.datasets import loaded
+from kit.datasets import load_small, loaded, of_upstream
 
 from bench.base.errors import DataError
 from bench.data.dataset import Dataset
-from bench.data.entries import dataset_entry
-from bench.data.files import Files
 from bench.data.tables import Edge, Parameter, Tables
 from bench.datasets.nestful import loader
 
@@ -41,10 +39,7 @@ def references(request: Any) -> set[tuple[str, str]]:
     return {pair for pair in pairs if len(set(pair)) == 2}
 
 
-@pytest.fixture
-def nestful(mirror: Path) -> Dataset:
-    """The dataset, loaded once in a process."""
-    return loaded("nestful")
+nestful = of_upstream("nestful")
 
 
 @pytest.mark.parametrize(
@@ -145,10 +140,8 @@ CALLS: list[dict[str, Any]] = [
 def small(folder: Path, tools: object = (TOOL, FIND), calls: object = CALLS) -> Tables:
     """One request of sgd."""
     content = {"spec": tools, "data": [{"input": "Write to Jo.", "output": calls}]}
-    paths = {f"{loader.PARTS['sgd']}-{name}.json": folder / name for name in content}
-    for path, value in zip(paths.values(), content.values(), strict=True):
-        path.write_text(json.dumps(value), "utf-8")
-    return loader.load(Files(paths, folder), loader.Options(part="sgd"), dataset_entry("nestful").card)
+    contents = {f"{loader.PARTS['sgd']}-{name}.json": rows for name, rows in content.items()}
+    return load_small(loader, folder, "nestful", contents, loader.Options(part="sgd"))
 
 
 def test_a_record_is_read(tmp_path: Path) -> None:

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from kit.datasets import built, loaded
+from kit.datasets import built, digest, load_small, loaded, of_upstream
 
 from bench.base.errors import DataError, UsageError
 from bench.data.dataset import Dataset
 from bench.data.derive import bundle_id
-from bench.data.entries import dataset_entry
-from bench.data.files import Files
 from bench.data.tables import Tables
 from bench.datasets.rectools import loader
-
-
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def bundles(dataset: Dataset, split: str) -> list[str]:
     return [bundle_id(query.gold) for query in dataset.queries if query.split == split]
 
 
-@pytest.fixture
-def rectools(mirror: Path) -> Dataset:
-    """The dataset, loaded once in a process."""
-    return loaded("rectools")
+rectools = of_upstream("rectools")
 
 
 def test_counts(rectools: Dataset) -> None:
@@ -143,12 +133,8 @@ def small(folder: Path, **changed: str) -> Tables:
         {"query": "c", "tool": ["B", "A"]},
     ]
     content = {"queries": json.dumps(records), "library": '{"A": "makes a", "B": "makes b"}', **changed}
-    paths = {loader.QUERIES: folder / "queries", loader.LIBRARY: folder / "library"}
-    for path in paths.values():
-        path.write_text(content[path.name], "utf-8")
-    tables = loader.load(Files(paths, folder), loader.Options[""](), dataset_entry("rectools").card)
-    assert isinstance(tables, Tables)
-    return tables
+    contents = {loader.QUERIES: content["queries"], loader.LIBRARY: content["library"]}
+    return load_small(loader, folder, "rectools", contents)
 
 
 def test_small_files(tmp_path: Path) -> None:

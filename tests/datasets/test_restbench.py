@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.datasets import loaded
+from kit.datasets import load_small, loaded
 
 from bench.base.errors import DataError
-from bench.data.entries import NoOptions, dataset_entry
-from bench.data.files import Files
+from bench.data.entries import dataset_entry
 from bench.data.tables import Tables
 from bench.datasets.restbench import loader
 
@@ -67,12 +66,8 @@ def small(folder: Path, records: object, document: object = None) -> Tables:
         "openapi": "3.0.0",
         "paths": {"/film/{id}": {"get": {"operationId": "film", "description": "A film."}}, "/me": {"get": {}}},
     }
-    paths = {"specs/tmdb_oas.json": folder / "api.json", "datasets/tmdb.json": folder / "rows.json"}
-    paths["specs/tmdb_oas.json"].write_text(json.dumps(api if document is None else document), "utf-8")
-    paths["datasets/tmdb.json"].write_text(json.dumps(records), "utf-8")
-    tables = loader.load(Files(paths, folder), NoOptions(), dataset_entry("restbench-tmdb").card)
-    assert isinstance(tables, Tables)
-    return tables
+    contents = {"specs/tmdb_oas.json": api if document is None else document, "datasets/tmdb.json": records}
+    return load_small(loader, folder, "restbench-tmdb", contents)
 
 
 def test_small_files(tmp_path: Path) -> None:

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.datasets import loaded
+from kit.datasets import load_small, loaded, of_upstream
 
 from bench.base.errors import DataError, UsageError
 from bench.data.dataset import Dataset
-from bench.data.entries import dataset_entry
-from bench.data.files import Files
 from bench.data.tables import Tables
 from bench.datasets.rotbench import loader
 
@@ -34,10 +32,7 @@ def read(mirror: Path, noise: str) -> list[tuple[Any, list[Any], set[str]]]:
     return taken
 
 
-@pytest.fixture
-def clean(mirror: Path) -> Dataset:
-    """The dataset, loaded once in a process."""
-    return loaded("rotbench")
+clean = of_upstream("rotbench")
 
 
 @pytest.mark.parametrize("noise", ["clean", *NOISY])
@@ -117,10 +112,8 @@ def record(tools: object = TOOLS, answer: str = "Thought:\nAction: find\nAction 
 def small(folder: Path, *noisy: Any) -> Tables:
     """One clean record, the same in the union, and those of the slight view."""
     content = {"clean": [record()], "union": [record()], "slight": noisy}
-    paths = {f"{loader.FOLDER}/{name}.json": folder / f"{name}.json" for name in content}
-    for (_, path), rows in zip(paths.items(), content.values(), strict=True):
-        path.write_text(json.dumps(rows), "utf-8")
-    return loader.load(Files(paths, folder), loader.Options(noise="slight"), dataset_entry("rotbench").card)
+    contents = {f"{loader.FOLDER}/{name}.json": rows for name, rows in content.items()}
+    return load_small(loader, folder, "rotbench", contents, loader.Options(noise="slight"))
 
 
 def test_a_noisy_record_has_the_ids_of_the_clean_one(tmp_path: Path) -> None:

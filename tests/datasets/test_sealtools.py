@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.datasets import loaded
+from kit.datasets import load_small, loaded, of_upstream
 
 from bench.base.errors import DataError
 from bench.data.dataset import Dataset
 from bench.data.entries import NoOptions, dataset_entry
-from bench.data.files import Files
 from bench.data.hints import destructive_tools
 from bench.data.risk import RiskOptions
 from bench.data.tables import Parameter, Tables
@@ -31,10 +30,7 @@ def lines(mirror: Path, name: str) -> list[Any]:
         return [json.loads(line) for line in file]
 
 
-@pytest.fixture
-def sealtools(mirror: Path) -> Dataset:
-    """The dataset, loaded once in a process."""
-    return loaded("sealtools")
+sealtools = of_upstream("sealtools")
 
 
 def test_counts(sealtools: Dataset) -> None:
@@ -139,17 +135,9 @@ QUERY = {"id": "q", "query": "Two loaves.", "calling": [CALL, CALL]}
 
 
 def small(folder: Path, tool: object = TOOL, query: object = QUERY, labels: object = None) -> Tables:
-    paths = {name: folder / Path(name).name for name in (loader.LIBRARY, *loader.QUERIES)}
-    for name, path in paths.items():
-        row = tool if name == loader.LIBRARY else query
-        text = row if isinstance(row, str) else json.dumps(row)
-        path.write_text(text + "\n" if name in {loader.LIBRARY, min(loader.QUERIES)} else "", "utf-8")
+    contents = dict.fromkeys(loader.QUERIES, "") | {loader.LIBRARY: tool, min(loader.QUERIES): query}
     options = NoOptions() if labels is None else RiskOptions()
-    paths[loader.LABELS] = folder / "labels.json"
-    paths[loader.LABELS].write_text(json.dumps(labels), "utf-8")
-    tables = loader.load(Files(paths, folder), options, dataset_entry("sealtools").card)
-    assert isinstance(tables, Tables)
-    return tables
+    return load_small(loader, folder, "sealtools", contents | {loader.LABELS: labels}, options)
 
 
 def test_a_record_is_read(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.datasets import loaded
+from kit.datasets import digest, load_small, loaded
 
 from bench.base.errors import DataError, UnavailableError, UsageError
 from bench.data.dataset import Dataset
@@ -60,10 +59,6 @@ CARDS: dict[str, tuple[str, list[str], dict[int, int], list[tuple[str, int, str]
     ),
 }
 BROUGHT = ("toolbench-full", "toolbench-g1", "toolbench-g2", "toolbench-g3")
-
-
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @pytest.fixture(scope="module")
@@ -187,15 +182,14 @@ def record(query_id: Any, apis: Any, relevant: Any, **more: Any) -> dict[str, An
 PLAIN = record(7, [api("Food", "Kitchen", "cook"), api("Food", "Kitchen", "bake")], [["Kitchen", "cook"]])
 
 
-def load_small(folder: Path, records: Any, variant: str = "G1_tool") -> Tables:
+def small(folder: Path, records: Any, variant: str = "G1_tool") -> Tables:
     """All six files in a folder: `records` in the variant's, one plain record in each of the others."""
-    paths = {}
-    for position, name in enumerate(SETS):
-        content = records if name == variant else [{**PLAIN, "query_id": 100 + position}]
-        paths[f"{loader.FOLDER}/{name}.json"] = path = folder / f"{name}.json"
-        path.write_text(json.dumps(content), "utf-8")
+    contents = {
+        f"{loader.FOLDER}/{name}.json": records if name == variant else [{**PLAIN, "query_id": 100 + position}]
+        for position, name in enumerate(SETS)
+    }
+    tables = load_small(loader, folder, variant, contents, NoOptions())
     card = dataset_entry(variant).card
-    tables = loader.load(Files(paths, folder), NoOptions(), card)
     Dataset.build(card.id, card, tables)
     return tables
 
@@ -204,7 +198,7 @@ def test_the_first_of_differing_records_stands(tmp_path: Path) -> None:
     parameter = {"name": "heat", "type": "NUMBER", "description": "how hot", "default": 5}
     other = api("Food", "Kitchen", "cook", api_description="something else")
     fresh = api("Food", "Kitchen", "fry", required_parameters=[parameter], template_response=None, api_description=None)
-    tables = load_small(tmp_path, [record(7, [other, fresh], [["Kitchen", "fry"]])])
+    tables = small(tmp_path, [record(7, [other, fresh], [["Kitchen", "fry"]])])
     tools = {tool.tool_id: tool for tool in tables.tools}
     assert list(tools) == ["Food/Kitchen/cook", "Food/Kitchen/bake", "Food/Kitchen/fry"]
     assert tools["Food/Kitchen/cook"].description == "about cook"
@@ -217,7 +211,7 @@ def test_the_first_of_differing_records_stands(tmp_path: Path) -> None:
 
 def test_gold_goes_by_the_querys_own_candidates_first(tmp_path: Path) -> None:
     home, away = api("Food", "Demo", "list"), api("Sports", "Demo", "list")
-    tables = load_small(
+    tables = small(
         tmp_path,
         [
             record(1, [home], [["Demo", "list"], ["Demo", "list"]]),
@@ -240,10 +234,10 @@ def test_a_gold_that_names_no_tool_or_several_is_refused(tmp_path: Path) -> None
     where = r"G1_tool\.json, record 1 \(query_id 1\)"
     lost = [record(1, [], [["Demo", "gone"]]), record(2, [], [["Demo", "gone"], ["Demo", "lost"]])]
     with pytest.raises(DataError, match=rf"{where}.*\['Demo', 'gone'\] names no tool.*\(3 such in all\)"):
-        load_small(tmp_path, lost)
+        small(tmp_path, lost)
     both = record(9, [api("Food", "Demo", "list"), api("Sports", "Demo", "list")], [])
     with pytest.raises(DataError, match=rf"{where}.*names 2 tools of several categories.*\(1 such in all\)"):
-        load_small(tmp_path, [record(1, [], [["Demo", "list"]]), both])
+        small(tmp_path, [record(1, [], [["Demo", "list"]]), both])
 
 
 @pytest.mark.parametrize(
@@ -269,7 +263,7 @@ def test_a_gold_that_names_no_tool_or_several_is_refused(tmp_path: Path) -> None
 )
 def test_a_malformed_record_is_named(tmp_path: Path, records: Any, sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
-        load_small(tmp_path, records)
+        small(tmp_path, records)
 
 
 def test_a_file_that_is_not_json_is_named(tmp_path: Path) -> None:
@@ -281,6 +275,6 @@ def test_a_file_that_is_not_json_is_named(tmp_path: Path) -> None:
 
 
 def test_control_characters_do_not_reach_ids(tmp_path: Path) -> None:
-    tables = load_small(tmp_path, [record(1, [api("Food", "A\u200bB", "c\nd")], [["A\u200bB", "c\nd"]])])
+    tables = small(tmp_path, [record(1, [api("Food", "A\u200bB", "c\nd")], [["A\u200bB", "c\nd"]])])
     assert dict(tables.queries[0].gold) == {"Food/A\\u200bB/c\\u000ad": 1}
     assert tables.tools[-1].name == "c\nd"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from kit.datasets import built, loaded
+from kit.datasets import built, load_small, loaded, of_upstream
 
 from bench.base.errors import DataError, UsageError
 from bench.base.parameters import ParameterSet
@@ -24,16 +24,8 @@ HELD_OUT = "toolbench(split=held-out)"
 SIX = {name: f"toolbench-{name.lower()}" for name in SETS.values()}
 
 
-@pytest.fixture
-def joined(mirror: Path) -> Dataset:
-    """The dataset, loaded once in a process."""
-    return loaded("toolbench")
-
-
-@pytest.fixture
-def held_out(mirror: Path) -> Dataset:
-    """The joined dataset under the option that holds tools out."""
-    return loaded(HELD_OUT)
+joined = of_upstream("toolbench")
+held_out = of_upstream(HELD_OUT)
 
 
 def parents(dataset: Dataset, queries: Iterable[Query]) -> set[tuple[str, ...]]:
@@ -162,12 +154,11 @@ def record(query_id: int, *names: str) -> dict[str, object]:
 
 def load(folder: Path, records: list[dict[str, object]], options: ParameterSet) -> Tables:
     """All six files: the records in the first, one of a parent of its own in each of the others."""
-    paths = {}
-    for position, name in enumerate(SETS):
-        content = records if position == 0 else [record(1000 + position, f"own {position}/x")]
-        paths[f"{loader.FOLDER}/{name}.json"] = path = folder / f"{name}.json"
-        path.write_text(json.dumps(content), "utf-8")
-    return loader.load(Files(paths, folder), options, dataset_entry("toolbench").card)
+    contents = {
+        f"{loader.FOLDER}/{name}.json": [record(1000 + position, f"own {position}/x")] if position else records
+        for position, name in enumerate(SETS)
+    }
+    return load_small(loader, folder, "toolbench", contents, options)
 
 
 def test_a_unit_is_tested_only_where_another_keeps_its_parents_seen(tmp_path: Path) -> None:

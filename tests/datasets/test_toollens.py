@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from pathlib import Path
 
 import pytest
-from kit.datasets import loaded
+from kit.datasets import digest, load_small, loaded, of_upstream
 
 from bench.base.errors import DataError
 from bench.data.dataset import Dataset
 from bench.data.entries import NoOptions, dataset_entry
-from bench.data.files import Files
 from bench.data.tables import Parameter, Tables
 from bench.datasets.toollens import loader
 
@@ -25,14 +23,7 @@ TEXT = (
 )
 
 
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-@pytest.fixture
-def toollens(mirror: Path) -> Dataset:
-    """The dataset, loaded once in a process."""
-    return loaded("toollens")
+toollens = of_upstream("toollens")
 
 
 def test_counts(toollens: Dataset) -> None:
@@ -149,14 +140,8 @@ def small(folder: Path, **changed: str) -> Tables:
         "test": "query-id\tcorpus-id\tscore\n8\t1\t2",
         **changed,
     }
-    paths = {}
-    for name in NAMES:
-        path = folder / Path(name).name
-        path.write_text(content[path.stem], "utf-8")
-        paths[f"datasets/ToolLens/{name}"] = path
-    tables = loader.load(Files(paths, folder), NoOptions(), dataset_entry("toollens").card)
-    assert isinstance(tables, Tables)
-    return tables
+    contents = {f"datasets/ToolLens/{name}": content[Path(name).stem] for name in NAMES}
+    return load_small(loader, folder, "toollens", contents)
 
 
 def corpus(text: str) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from kit.datasets import built, loaded
+from kit.datasets import built, digest, loaded, of_upstream
 from kit.validation import count_findings
 
 from bench.base.errors import DataError, UsageError
@@ -24,21 +23,8 @@ from bench.registry import build_method
 from bench.results.slices import by_slice
 from bench.results.store import StoredResult
 
-
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-@pytest.fixture
-def unseen(mirror: Path) -> Dataset:
-    """The dataset, loaded once in a process."""
-    return loaded("toollens-unseen")
-
-
-@pytest.fixture
-def domains(mirror: Path) -> Dataset:
-    """The dataset, loaded once in a process."""
-    return loaded("toollens-domains")
+unseen = of_upstream("toollens-unseen")
+domains = of_upstream("toollens-domains")
 
 
 def of(dataset: Dataset, *splits: str, **slices: str) -> list[Query]:

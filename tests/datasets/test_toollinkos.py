@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.datasets import loaded
+from kit.datasets import load_small, loaded, of_upstream
 
 from bench.base.errors import DataError
 from bench.data.dataset import Dataset
-from bench.data.entries import dataset_entry
-from bench.data.files import Files
 from bench.data.tables import Edge, Parameter, Tables
 from bench.datasets.toollinkos import loader
 
@@ -24,10 +22,7 @@ def read(mirror: Path, *names: str) -> list[Any]:
     return [record for name in names for record in json.loads((mirror / FOLDER / f"{name}.json").read_text("utf-8"))]
 
 
-@pytest.fixture
-def linked(mirror: Path) -> Dataset:
-    """The dataset, loaded once in a process."""
-    return loaded("toollinkos")
+linked = of_upstream("toollinkos")
 
 
 def test_tools_are_those_of_upstream(linked: Dataset, mirror: Path) -> None:
@@ -144,14 +139,8 @@ ROW = {"user_query": "Post it.", "main_golden_function_name": "post", "golden_fu
 
 def small(folder: Path, tools: object = TOOLS, rows: object = (ROW,), **options: str) -> Tables:
     regular, core = loader.LIBRARY
-    content = {regular: tools, core: [], loader.QUERIES: rows}
-    paths = {name: folder / Path(name).name for name in content}
-    for name, value in content.items():
-        paths[name].write_text(json.dumps(value), "utf-8")
-    chosen = loader.Options.model_validate(options)
-    tables = loader.load(Files(paths, folder), chosen, dataset_entry("toollinkos").card)
-    assert isinstance(tables, Tables)
-    return tables
+    contents = {regular: tools, core: [], loader.QUERIES: rows}
+    return load_small(loader, folder, "toollinkos", contents, loader.Options.model_validate(options))
 
 
 def test_small_files(tmp_path: Path) -> None:

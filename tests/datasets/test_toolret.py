@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.datasets import loaded
+from kit.datasets import load_small, loaded
 
 from bench.base.errors import DataError
 from bench.data.dataset import Dataset
-from bench.data.entries import dataset_entry
-from bench.data.files import Files
 from bench.datasets.toolret import loader
 from bench.datasets.toolret.importer import published
 
@@ -118,9 +116,6 @@ QUERY = {"id": "q", "query": "one and one", "instruction": "Given", "labels": [L
 )
 def test_files_in_another_form_are_refused(tmp_path: Path, name: str, records: Any, message: str) -> None:
     content = {"tools.json": [TOOL], "queries.json": [QUERY], name: records}
-    paths = {}
-    for file, rows in content.items():
-        paths[f"{loader.FOLDER}/toolink/{file}"] = tmp_path / file
-        (tmp_path / file).write_text(json.dumps(rows), "utf-8")
+    contents = {f"{loader.FOLDER}/toolink/{file}": rows for file, rows in content.items()}
     with pytest.raises(DataError, match=message):
-        loader.load(Files(paths, tmp_path), loader.Options(), dataset_entry("toolret-toolink").card)
+        load_small(loader, tmp_path, "toolret-toolink", contents)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from kit.datasets import make_dataset
 
-from bench.data.card import Card
 from bench.data.dataset import Dataset
-from bench.data.tables import Query, Tables, Tool
+from bench.data.tables import Query, Tool
 from bench.data.tool_names import NameRecord
 from bench.evaluation.ask import Answers
 from bench.evaluation.external import score_run_file
@@ -42,9 +42,6 @@ HARD = [
     "Q0",
     '"q"',
 ]
-CARD = Card(
-    id="odd", title="Odd", summary="", licence="CC0-1.0", redistribution=True, template="name_description"
-)  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +51,7 @@ def odd() -> Dataset:
     queries = [
         Query(name, f"words w{i} w{i % 2}", {} if i == 4 else {name: 1, HARD[i - 1]: 1}) for i, name in enumerate(HARD)
     ]
-    return Dataset.build("odd", CARD, Tables(tools, queries))
+    return make_dataset(tools, queries, id="odd", template="name_description")
 
 
 @pytest.fixture
@@ -159,7 +156,7 @@ names = st.text(
 @example(["a b", "a%20b", "a%2520b"])
 @settings(deadline=None, derandomize=True, max_examples=60)
 def test_ids_written_as_in_a_url_are_read_back(texts: list[str]) -> None:
-    dataset = Dataset.build("odd", CARD, Tables([Tool(t, t, "") for t in texts], [Query(t, "", {t: 1}) for t in texts]))
+    dataset = make_dataset([Tool(t, t, "") for t in texts], [Query(t, "", {t: 1}) for t in texts])
     lines = [f"{quote(q)} Q0 {quote(t, safe='')} 1 {-i}.5 tag\n" for q in texts for i, t in enumerate(texts)]
     answers = read("".join(lines), dataset)
     for row in range(len(texts)):

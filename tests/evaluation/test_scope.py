@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit.datasets import loaded
 from kit.tiny import CARD
 from numpy.typing import NDArray
 
-from bench.base.errors import DataError, UsageError
+from bench.base.errors import DataError, MethodError, UsageError
 from bench.base.spec import parse
 from bench.data.beir import export_beir, import_beir
 from bench.data.dataset import Dataset
+from bench.data.libraries import LibraryOptions, with_library
 from bench.data.parquet import read_dataset, write_dataset
 from bench.data.tables import Query, Tables
 from bench.evaluation.ask import ask, prepare
-from bench.interface import History, Library, Method, Queries, Ranking
+from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.parts import is_oracle
 from bench.interface.ranking import PAD, ToolSets, validate
 from bench.interface.scope import keep_in_scope
@@ -30,16 +30,7 @@ from bench.registry import build_method
 from bench.search.topk import top_k
 
 #: Methods that give every tool a place, so that the whole ranking less what may not be seen is the right answer.
-WHOLE = [
-    "bm25",
-    "bm25-fields",
-    "bm25-okapi",
-    "tfidf",
-    "names",
-    "dense",
-    "popularity",
-    "random",
-]
+WHOLE = ["bm25", "bm25-fields", "bm25-okapi", "tfidf", "names", "dense", "popularity", "random"]
 #: Others: those that fuse or re-rank do so with what their bases give of the request's own tools.
 FURTHER = [
     *("server-first", "rrf(methods=[bm25, tfidf])", "hybrid(methods=[bm25, tfidf])", "hybrid(methods=[bm25, dense])"),
@@ -66,10 +57,9 @@ def scoped(dataset: Dataset, **more: Any) -> Dataset:
     return Dataset.build(dataset.spec, CARD, replace(dataset.rows_again(), queries=queries, **more))
 
 
-@pytest.fixture(scope="module")
-def starter() -> Dataset:
-    """The embedded dataset with scopes."""
-    return scoped(loaded("starter"))
+def allowed_codes(dataset: Dataset, row: int) -> set[int]:
+    """What a query may see."""
+    return {dataset.tool_codes[tool] for tool in dataset.queries[row].scope} or set(range(len(dataset.tools)))
 
 
 def prepared(spec: str, dataset: Dataset, rows: NDArray[np.int64]) -> Method:
@@ -81,25 +71,24 @@ def prepared(spec: str, dataset: Dataset, rows: NDArray[np.int64]) -> Method:
 
 
 @pytest.mark.parametrize("spec", WHOLE)
-def test_the_first_that_a_request_may_see_are_its_answer(spec: str, starter: Dataset) -> None:
-    rows = starter.rows("test")[:24]
-    answers = ask(prepared(spec, starter, rows), starter, rows, 10).ranking
-    plain = ask(prepared(spec, starter, rows), loaded("starter"), rows, len(starter.tools)).ranking
-    for i, row in enumerate(rows.tolist()):
-        allowed = {starter.tool_codes[tool] for tool in starter.queries[row].scope} or set(range(len(starter.tools)))
-        assert (
-            answers.tools[i][answers.tools[i] != PAD].tolist()
-            == [code for code in plain.tools[i].tolist() if code in allowed][:10]
-        )
+def test_the_first_that_a_request_may_see_are_its_answer(spec: str, tiny: Dataset) -> None:
+    dataset = scoped(tiny)
+    rows = dataset.rows("test")
+    answers = ask(prepared(spec, dataset, rows), dataset, rows, 3).ranking
+    plain = ask(prepared(spec, dataset, rows), tiny, rows, 12).ranking
+    for ranked, everything, row in zip(answers.tools, plain.tools, rows.tolist(), strict=True):
+        allowed = allowed_codes(dataset, row)
+        assert ranked[ranked != PAD].tolist() == [code for code in everything.tolist() if code in allowed][:3]
 
 
 @pytest.mark.parametrize("spec", FURTHER)
-def test_no_method_gives_what_a_request_may_not_see(spec: str, starter: Dataset) -> None:
-    rows = starter.rows("test")[:16]
-    answers = ask(prepared(spec, starter, rows), starter, rows, 5)
+def test_no_method_gives_what_a_request_may_not_see(spec: str, tiny: Dataset) -> None:
+    dataset = scoped(tiny)
+    rows = dataset.rows("test")
+    answers = ask(prepared(spec, dataset, rows), dataset, rows, 5)
     some = 0
     for i, row in enumerate(rows.tolist()):
-        allowed = {starter.tool_codes[tool] for tool in starter.queries[row].scope} or set(range(len(starter.tools)))
+        allowed = allowed_codes(dataset, row)
         given_tools = set(answers.ranking.tools[i].tolist()) - {PAD}
         recommended = set() if answers.sets is None else set(answers.sets.row(i).tolist())
         assert given_tools | recommended <= allowed
@@ -122,8 +111,6 @@ def test_a_re_ranker_gets_candidates_that_may_be_seen(tiny: Dataset) -> None:
             ranking: Ranking = self.base.rank(queries, 3)
             given_bases.append(ranking.tools)
             return replace(ranking, scores=None)
-
-    from bench.interface import Context
 
     dataset = scoped(tiny)
     method = Second(Second.Parameters(), Context(build_method))
@@ -155,9 +142,6 @@ def test_what_is_no_ranking_is_left_to_the_protocol_to_refuse(tiny: Dataset, too
     class Wrong(Faulty):
         answer = staticmethod(lambda queries: Ranking(tools))
 
-    from bench.base.errors import MethodError
-    from bench.interface import Context
-
     dataset = scoped(tiny)
     method = Wrong(Wrong.Parameters(), Context(build_method))
     method.name = "wrong"
@@ -173,19 +157,12 @@ def test_scores_of_any_kind_keep_the_scope(tiny: Dataset, kind: Any) -> None:
             tools = np.tile(np.arange(min(depth, 12), dtype=np.int64), (len(queries), 1))
             return Ranking(tools, None if kind is None else (100 - tools).astype(kind))  # type: ignore[arg-type]
 
-    from bench.interface import Context
-
     dataset = scoped(tiny)
     rows = dataset.rows("test")
     method = Plain(Plain.Parameters(), Context(build_method))
     prepare(method, Library.of(dataset, "name_description"))
     for row, ranked in zip(rows.tolist(), ask(method, dataset, rows, 3).ranking.tools, strict=True):
-        allowed = [dataset.tool_codes[tool] for tool in dataset.queries[row].scope] or list(range(12))
-        assert ranked[ranked != PAD].tolist() == sorted(allowed)[:3]
-
-
-#: Few values, so that they tie.
-LEVELS = (0.0, 0.5, 1.0)
+        assert ranked[ranked != PAD].tolist() == sorted(allowed_codes(dataset, row))[:3]
 
 
 # The filter ---------------------------------------------------------------------------------------------------------
@@ -203,7 +180,10 @@ def tied(ranking: Ranking) -> list[set[int]]:
     st.integers(1, 20).flatmap(
         lambda tools: st.tuples(
             st.lists(
-                st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=tools, max_size=tools), min_size=1, max_size=4
+                # Few values, so that they tie.
+                st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=tools, max_size=tools),
+                min_size=1,
+                max_size=4,
             ),
             st.lists(st.sets(st.integers(0, tools - 1), min_size=1), min_size=4, max_size=4),
         )
@@ -256,8 +236,6 @@ def test_a_scope_that_contradicts_the_data_is_refused(tiny: Dataset, query: Quer
 
 
 def test_a_smaller_library_narrows_scopes_and_never_widens_one(tiny: Dataset) -> None:
-    from bench.data.libraries import LibraryOptions, with_library
-
     dataset = scoped(tiny)
     small = with_library(dataset, LibraryOptions(tools=12), None, "tiny(tools=12)")
     assert [query.scope for query in small.queries] == [query.scope for query in dataset.queries]
@@ -268,8 +246,6 @@ def test_a_smaller_library_narrows_scopes_and_never_widens_one(tiny: Dataset) ->
 
 
 def _keeps(dataset: Dataset, seed: int) -> bool:
-    from bench.data.libraries import LibraryOptions, with_library
-
     try:
         with_library(dataset, LibraryOptions(tools=2, seed=seed), None, "tiny(tools=2)")
     except UsageError:
@@ -286,8 +262,6 @@ def test_recommended_sets_hold_what_may_be_seen() -> None:
 
         def recommend(self, queries: Queries) -> ToolSets:
             return ToolSets.of([[0, 1, 2]] * len(queries))
-
-    from bench.interface import Context
 
     seen = np.packbits(np.array([[1, 0, 1], [0, 1, 0]], dtype=np.bool_), axis=1)
     method = Greedy(Greedy.Parameters(), Context(build_method))

@@ -86,7 +86,7 @@ def test_means_intervals_and_counts_follow_from_the_values_per_query(run: Run, m
             continue
         units = number_units(result.units[~np.isnan(values)])
         span = span_of(name, [result])
-        ends = bca_intervals(taken[:, None], seed=BOOTSTRAP_SEED, units=units, span=span)[0]
+        ends = bca_intervals(taken[:, None], resamples=200, seed=BOOTSTRAP_SEED, units=units, span=span)[0]
         if np.isnan(ends).any():
             # Equal values without a largest one.
             assert (stored.low, stored.high) == (None, None)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from kit.interpreter import Interpreter
 from kit.once import Once
+from kit.results import of_this_run
 
 ROOT = Path(__file__).resolve().parents[2]
 MINE = """
@@ -100,6 +101,8 @@ def write(folder, files):
         else:
             path.write_bytes(text.encode())
 
+# What all cases need is found before they fork.
+method_code(build_method("bm25"))
 found = {}
 for number, (name, (files, edit)) in enumerate(json.loads(Path(sys.argv[1]).read_text()).items()):
     folder = Path(sys.argv[2]) / str(number) / "project"
@@ -118,12 +121,12 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="session")
-def outcomes(once: Once) -> dict[str, Any]:
+def outcomes(once: Once, shared_cache: Path) -> dict[str, Any]:
     """What is found of each case, once in a run of the tests."""
 
     def make(folder: Path) -> None:
         (folder / "cases.json").write_text(json.dumps(CASES))
-        with closing(Interpreter()) as interpreter:
+        with of_this_run(shared_cache), closing(Interpreter()) as interpreter:
             done = interpreter(PROGRAM, folder / "cases.json", folder / "cases", folder=ROOT)
         (folder / "found.json").write_text(done.stdout)
 

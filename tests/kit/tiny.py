@@ -74,7 +74,9 @@ def instance() -> Callable[[type[Method]], Method]:
 
 
 @pytest.fixture
-def runner(tmp_path: Path, tiny: Dataset, instance: Callable[[type[Method]], Method]) -> Callable[..., Runner]:
+def runner(
+    tmp_path: Path, tiny: Dataset, instance: Callable[[type[Method]], Method], few_resamples: None
+) -> Callable[..., Runner]:
     """A runner over the tiny dataset; `kinds` are method classes of the test's own, by lower-case name."""
 
     def runner(

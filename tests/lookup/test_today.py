@@ -400,18 +400,22 @@ def test_older_results_are_listed_when_they_are_asked_for(bench: Bench, ready: P
 # The board -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_command_of_every_row_of_the_board_gives_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def collected() -> list[StoredResult]:
+    """The stored results of this repository."""
+    return [item for item in find_results(ROOT / "board" / "results") if isinstance(item, StoredResult)]
+
+
+def test_the_command_of_every_row_of_the_board_gives_its_id(
+    collected: list[StoredResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Models of the same names that were trained here would be others.
     monkeypatch.chdir(tmp_path)
-    collected = [item for item in find_results(ROOT / "board" / "results") if isinstance(item, StoredResult)]
     assert len(collected) > 500
     built: bench_today.Built = {}
     other = [item.label for item in collected if is_of_today(item.manifest, built=built) is not True]
     assert not other, "run `python benchmarks/samemethods.py`; what it leaves is made anew by `make board`"
 
 
-def test_what_is_known_of_older_code_leads_to_today_s() -> None:
-    codes = {
-        item.manifest.method.code for item in find_results(ROOT / "board" / "results") if isinstance(item, StoredResult)
-    }
-    assert set(same_methods().methods.values()) <= codes
+def test_what_is_known_of_older_code_leads_to_today_s(collected: list[StoredResult]) -> None:
+    assert set(same_methods().methods.values()) <= {item.manifest.method.code for item in collected}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.interpreter import Interpreter
 
 from bench.base.config import config_context, time_without_cache
 from bench.base.errors import UnavailableError, UsageError
@@ -20,6 +19,8 @@ from bench.models.cache import token_batches
 from bench.models.classifiers import SequenceModel
 from bench.models.crossencoders import CrossEncoder, Retriever, probability
 from bench.models.encoders import Encoder
+
+ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 PAIRS = [
@@ -101,7 +102,7 @@ def test_scored_pairs_come_from_the_cache_bit_for_bit(reranker: str) -> None:
     assert again.model.computed == 1
 
 
-def test_a_full_cache_needs_no_torch(reranker: str) -> None:
+def test_a_full_cache_needs_no_torch(reranker: str, interpreter: Interpreter, tmp_path: Path) -> None:
     CrossEncoder(reranker).score(PAIRS)
     program = f"""
 import sys
@@ -112,7 +113,7 @@ scorer.score({PAIRS!r})
 assert scorer.facts()["pairs_scored"] == 0
 assert not {{"torch", "transformers"}} & set(sys.modules)
 """
-    subprocess.run([sys.executable, "-c", program], check=True)
+    interpreter(program, folder=tmp_path, path=(ROOT,))
 
 
 def test_other_weights_are_another_cache(reranker: str, tmp_path: Path) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from kit.chatserver import ChatServer, Fault, changed, drop, raw, status
+from kit.interpreter import Interpreter
 
 from bench.base.config import time_without_cache
 from bench.base.errors import BenchError, UnavailableError, UsageError
@@ -21,6 +20,8 @@ from bench.models.llm import LanguageModel, Message, Request
 from bench.models.llm.transport import Transport
 from bench.models.vectorcache import VectorCache
 from bench.registry import build_method
+
+ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 NAME = "openai:emb-1"
@@ -126,14 +127,13 @@ assert not {"openai", "torch", "sentence_transformers", "httpx", "httpx2"} & set
 
 
 def test_offline_with_every_text_cached_it_works_without_openai(
-    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch
+    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, interpreter: Interpreter, tmp_path: Path
 ) -> None:
     Encoder(NAME).encode(["oat", "tea"])
     chat_server.close()
     monkeypatch.setenv("BENCH_OFFLINE", "1")
     monkeypatch.delenv("BENCH_LLM_KEY")
-    done = subprocess.run([sys.executable, "-c", CACHED], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = interpreter(CACHED, folder=tmp_path, path=(ROOT,))
     assert json.loads(done.stdout) == [letters("tea"), letters("oat")]
 
 
