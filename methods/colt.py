@@ -20,8 +20,9 @@ from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Contribution, Explanation, Reason, excerpt, number
 from bench.interface.method import Similarity
 from bench.interface.parts import learns, methods_of
+from bench.methods.hybrid import ndcg_at_10
 from bench.search.dense import VectorIndex, normalize, similarities
-from bench.search.holdout import hold_out, ndcg_at_10, past_vectors, sample
+from bench.search.holdout import hold_out, past_vectors, sample
 from bench.search.scoring import EmbeddingMethod
 
 if TYPE_CHECKING:

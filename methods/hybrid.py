@@ -11,15 +11,20 @@ from pydantic import Field
 from bench.base.errors import UsageError
 from bench.base.parameters import MethodSpec, ParameterSet
 from bench.base.spec import Spec
+from bench.data.gold import Gold
 from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Contribution, Explanation, Reason
 from bench.interface.parts import learns, methods_of
 from bench.methods.rrf import fused_in_words
-from bench.search.holdout import hold_out, ndcg_at_10
+from bench.metrics.goldranks import GoldRanks
+from bench.metrics.measures import ndcg
+from bench.search.holdout import hold_out
 from bench.search.topk import top_k
 
 #: More past queries do not improve the weight, they only slow learning down.
 _MOST_HELD_OUT = 300
+#: Cut-off of the NDCG that a setting is chosen by.
+_CUTOFF = 10
 #: The weights to try: steps of 0.05.
 _GRID = np.arange(21) / 20
 
@@ -168,3 +173,8 @@ def _sum(first: _Scaled, second: _Scaled, weight: float) -> NDArray[np.float64]:
     total = weight * first.values + (1 - weight) * second.values
     total[~(first.returned | second.returned)] = -np.inf
     return total
+
+
+def ndcg_at_10(scores: NDArray[np.float64], gold: Gold) -> NDArray[np.float64]:
+    """(queries,) NDCG@10 of (queries, tools) scores; a requirement is met by any of its tools."""
+    return ndcg(GoldRanks.of(top_k(scores, _CUTOFF).tools, gold), np.full(len(scores), _CUTOFF))

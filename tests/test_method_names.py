@@ -40,6 +40,8 @@ ALLOWED = {
     ("base/errors.py", "regex"): "the extra, not the method",
     ("traces/command.py", "mcp"): "the form of a log, not the method",
     ("traces/forms.py", "mcp"): "the form of a log, not the method",
+    ("traces/opentelemetry.py", "names"): "a key of a table, not the method",
+    ("traces/roles.py", "names"): "a key of a table, not the method",
     ("identity/reach.py", "names"): "a field of Python's syntax trees, not the method",
     ("results/choices.py", "choose"): "whose results are read",
     ("results/choices.py", "dense"): "the default of another method",

@@ -115,11 +115,11 @@ INSIDE: dict[str, tuple[str, ...]] = {
         *("bench/choices/outcomes", "bench/results/failures", "leaderboard/boards/tables"),
     ),
     "it looks for an id or a name in files, without reading what they say": (
-        *("bench/lookup/finding", "bench/lookup/removal", "bench/comparison/variants", "bench/registry/added"),
+        *("bench/lookup/snapshot", "bench/lookup/removal", "bench/registry/added"),
     ),
     "it packs files as they are": ("leaderboard/submit/code",),
     "it reads what the system, the platform or pip has written": (
-        *("bench/evaluation/machine", "bench/example/source"),
+        *("bench/evaluation/machine", "bench/example/source", "bench/models/compiled"),
     ),
     "its loaders read files whose sha256 is in their cards": ("bench/data/files",),
     "a reply of a language model that is out of form is a failure, and counted": ("bench/models/llm/transport",),
@@ -273,6 +273,26 @@ def in_toml(file: str, key: str, *kind: str) -> dict[str, Change]:
     }
 
 
+#: A decision of a board's maintainers; the name of its file follows from its content.
+DECISION = "0123456789ab-retracted-24eb2b59.json"
+DECIDED = """{
+ "schema_name": "decision",
+ "schema_version": 1,
+ "what": "retracted",
+ "result_id": "0123456789ab",
+ "label": "bm25 @ starter",
+ "dataset": "starter",
+ "manifest": null,
+ "made": "2026-11-28T12:00:00+00:00",
+ "by": "a maintainer",
+ "why": "A mistake.",
+ "newer": null,
+ "archive": null,
+ "report": null
+}
+"""
+
+
 def text(path: str) -> str:
     """A file of this repository."""
     return (ROOT / path).read_text("utf-8")
@@ -402,6 +422,11 @@ DOORS: dict[str, Door] = {
         ("leaderboard/boards/rankingset",), {"set.toml": text("leaderboard/boards/ranking_set.toml")},
         function("bench.leaderboard.boards.rankingset:read_ranking_set", "set.toml"),
         in_toml("set.toml", "version", "\nversion", '\nsystems = ["(", "bm25"]\nversion', "systems"),
+    ),
+    "a decision": Door(
+        ("leaderboard/boards/decisions",), {f"_decisions/{DECISION}": DECIDED},
+        function("bench.leaderboard.submit.beside:read_board", "."),
+        in_json(f"_decisions/{DECISION}", "label", '"what": "', '"what": "x', "what"),
     ),
     "a table of prices": Door(
         ("bench/choices/prices",), {"p.toml": text("bench/choices/prices.toml")}, function(prices, "p.toml"),

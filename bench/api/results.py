@@ -289,7 +289,7 @@ class Results(Displayable, Sequence[Result]):
         for result in self:
             values = result.stored.metrics.metrics
             means = [format_fixed(values[name].mean if name in values else None) for name in names]
-            table.add(f"{result.method} @ {result.dataset}", *means, str(result.n_failed))
+            table.add(result.stored.label, *means, str(result.n_failed))
         table.notes = [f"failed: {method} @ {dataset}: {error}" for (dataset, method), error in self.errors.items()]
         return [table]
 

@@ -73,7 +73,7 @@ def name_result(results: Path | Snapshot, name: str, *, older: bool) -> StoredRe
         if not matches:
             method, dataset = _canonical_method(method), _canonical_dataset(dataset)
             matches = _find_method_results(stored, method, dataset)
-        exact = [item for item in matches if f"{method} @ {dataset}" in {item.label, _whole(item.manifest)}]
+        exact = [item for item in matches if f"{method} @ {dataset}" in {_named(item.manifest), _whole(item.manifest)}]
         if whole:
             matches = [item for item in matches if item.manifest.result_id.startswith(whole["id"])]
         else:
@@ -109,7 +109,7 @@ def _find_method_results(stored: Snapshot, method: str, dataset: str) -> list[St
                 damaged.append(error)
             continue
         uncut = f"{item.manifest.method.spec} @ {item.manifest.dataset.spec}"
-        if label in {item.label, _whole(item.manifest), uncut}:
+        if label in {_named(item.manifest), _whole(item.manifest), uncut}:
             matches.append(item)
     if damaged and not matches:
         # Better than reporting that there is no result.
@@ -228,6 +228,11 @@ def _what_changed(manifest: Manifest, now: Today) -> str:
         for name in changed
     ]
     return f"only results of another version, because {', and '.join(versions)}"
+
+
+def _named(manifest: Manifest) -> str:
+    """Method and dataset as commands name them."""
+    return f"{manifest.method.name} @ {manifest.dataset.spec}"
 
 
 def _whole(manifest: Manifest) -> str:

@@ -210,10 +210,14 @@ class MethodIdentity(Record, Sparing):
     alias: Annotated[str, AfterValidator(valid_alias)] | None = None
 
     @property
+    def name(self) -> str:
+        """What commands take: its alias, or else its spec, with the cut."""
+        return self.alias or self.spec_label
+
+    @property
     def label(self) -> str:
-        """Its name in tables: its alias, or else its spec, with the cut. A name with look-alike letters is quoted."""
-        name = self.alias or self.spec_label
-        return f"“{name}”" if looks_latin(name) else name
+        """Its name in tables; one with look-alike letters is quoted."""
+        return f"“{self.name}”" if looks_latin(self.name) else self.name
 
     @property
     def spec_label(self) -> str:

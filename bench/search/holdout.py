@@ -7,18 +7,12 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.data.gold import Gold
 from bench.data.tables import SPLITS
 from bench.interface.views import History, Queries
-from bench.metrics.goldranks import GoldRanks
-from bench.metrics.measures import ndcg
 from bench.search.dense import normalize
 from bench.search.scoring import EmbeddingMethod
-from bench.search.topk import top_k
 
 _SHARE = 0.2
-#: Cut-off of the NDCG that a setting is chosen by.
-_CUTOFF = 10
 
 
 def hold_out(history: History, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -47,11 +41,6 @@ def past_vectors(method: EmbeddingMethod, history: History, rows: NDArray[np.int
     """(rows, dimensions) vectors of past queries, of length 1 or 0."""
     texts = tuple(history.texts[row] for row in rows)
     return normalize(method.query_vectors(Queries(texts, np.arange(len(texts)))))
-
-
-def ndcg_at_10(scores: NDArray[np.float64], gold: Gold) -> NDArray[np.float64]:
-    """(queries,) NDCG@10 of (queries, tools) scores; a requirement is met by any of its tools."""
-    return ndcg(GoldRanks.of(top_k(scores, _CUTOFF).tools, gold), np.full(len(scores), _CUTOFF))
 
 
 def text_key(text: str) -> float:

@@ -22,7 +22,7 @@ from bench.base.text import label
 from bench.leaderboard.boards.registered import describe_method
 from bench.lookup.aliases import caseless
 from bench.registry.methods import built_in_methods
-from bench.results.manifest import MethodIdentity
+from bench.results.manifest import MethodIdentity, looks_latin
 
 #: Where the names are declared.
 DECLARED = Path(__file__).with_name("names.toml")
@@ -76,9 +76,9 @@ def title_of(method: MethodIdentity) -> Title:
             title = _title(parse(method.spec))
     if title is not None:
         return Title(label(title.stem + cut), title.rest)
-    spec = label(method.label)
+    spec = label(method.name)
     reads = {_fold_name(spec), _fold_name(re.split(r"[(,]", spec, maxsplit=1)[0])}
-    return Title(f"“{spec}”" if reads & _taken_names() else spec)
+    return Title(f"“{spec}”" if looks_latin(spec) or reads & _taken_names() else spec)
 
 
 def name_of(method: MethodIdentity) -> str:

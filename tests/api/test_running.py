@@ -95,12 +95,14 @@ def test_names_cannot_be_markup_in_a_notebook() -> None:
 
 
 def test_names_cannot_steer_a_terminal_or_a_page() -> None:
-    results = [bench.score({"0001": []}, "starter", name=f"{name}\x1b[31m\u202e") for name in ("a", "b")]
-    for shown in (results[0], Results(results), bench.compare(*results, metrics=["recall@5"])):
-        for text in (repr(shown), str(shown), shown._repr_html_()):
-            assert "a\ufffd[31m\ufffd" in text
-            assert "\x1b" not in text
-            assert "\u202e" not in text
+    for sign in ("\x1b[31m", "\u202e", "\u00a0", "\u200b", "\n"):
+        with pytest.raises(UsageError, match=r"cannot be shown: it has the sign U\+") as caught:
+            bench.score({"0001": []}, "starter", name=f"a{sign}")
+        assert sign not in str(caught.value)
+    # Letters that look like Latin ones are quoted.
+    results = [bench.score({"0001": []}, "starter", name=name) for name in ("b\u043c25", "m\u00fcller")]
+    assert "\u201cb\u043c25\u201d" in str(Results(results))
+    assert "\u201cm" not in str(Results(results))
 
 
 def test_without_pandas_all_works_but_data_frames(bm25: bench.Result, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,7 +127,7 @@ def test_a_command_imports_the_modules_of_bench_that_it_uses(bench: Bench, tmp_p
         "run -m bm25 -d starter --overwrite always": 150,
         "run -m bm25 -d starter": 124,
         "show bm25@starter": 103,
-        "compare bm25@starter tfidf@starter": 138,
+        "compare bm25@starter tfidf@starter": 139,
         f"gate bm25@starter --baseline baseline.json --policy {policy}": 119,
     }
     for command, bound in most.items():
