@@ -110,7 +110,7 @@ def test_a_result_that_is_there_is_kept_and_its_age_is_told(run: Run, notes: Not
 
 
 def test_a_faster_backend_is_offered_after_encoding_by_torch(
-    run: Run, notes: Notes, tiny_models: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    own_cache: Path, run: Run, notes: Notes, tiny_models: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bench.models.compiled.offer_backend", lambda encoded: f"{encoded > 0}")
     spec = f"dense(encoder={tiny_models['encoder']})"

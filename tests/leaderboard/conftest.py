@@ -23,6 +23,7 @@ from kit.sites import Built, build_once, hurry
 from bench.__main__ import run as command
 from bench.base.paths import results_folder
 from bench.base.plugins import verbs
+from bench.leaderboard.boards.decisions import CheckReport, Decision, write_decision
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.serve import open_server
 from bench.leaderboard.site import build_site
@@ -173,7 +174,18 @@ def full_site(site_of: Callable[..., Built], starter_results: Path, once: Once, 
         for name, blessed in (("search", other), ("older", new)):
             assert command(["bless", str(blessed), "--out", str(baselines / f"{name}.json"), "--by", "a person"]) == 0
         (baselines / "gate.toml").write_text('[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n')
-        return {"files": {"reproduction": report}, "baselines": baselines}
+        public = results.with_name("set.toml")
+        public.write_text("[site]\npublic = true\n")
+        # One that was accepted, and one that was withdrawn.
+        made = {"made": "2026-11-28T12:00:00+00:00", "by": "a person", "dataset": "starter"}
+        new_manifest = StoredResult.read(new).manifest
+        report_of_check = CheckReport(bench="0.3.0", rerun="made again", queries=134)
+        accepted = {"what": "accepted", "result_id": new_manifest.result_id, "manifest": new_manifest.digest}
+        accepted |= {"archive": "0" * 64, "label": "bm25 @ starter"}
+        write_decision(results, Decision.model_validate(made | accepted | {"report": report_of_check}))
+        gone = {"what": "retracted", "result_id": "0123456789ac", "label": "mine @ starter", "why": "A mistake."}
+        write_decision(results, Decision.model_validate(made | gone))
+        return {"files": {"reproduction": report}, "baselines": baselines, "ranking_set": public}
 
     built = site_of("full-site", prepare)
     assert [item.where for item in built.made.rejected] == ["starter/random-000000000000"]
