@@ -162,8 +162,8 @@ def build_site(
         # Use an edited catalogue in its current form.
         at_hand = {board.spec: board.content_hash for board in boards if board.slug not in absent}
         views, unranked = views_of(chosen, boards, at_hand)
-        # A site that declares nothing lacks nothing.
-        unranked = unranked if ranking_set is not None else []
+        # Those of the public set are no lack of a site that is not public.
+        unranked = unranked if chosen.site.public or chosen.views != read_ranking_set().views else []
         cache = BuildCache(out)
         ranked = overall_boards(views, masks, absent, cache)
         histories = [] if gates is None else gate_histories(*gates, every)

@@ -72,8 +72,8 @@ def command(
 ) -> None:
     """Let a language model choose among the tools that stored results have ranked.
 
-    Before any row, the model is calibrated on the same queries: it is shown the gold among random tools, and among hard
-    ones. Choices are results: `bench compare`, `bench gate` and the site take them like any other.
+    Before any row, the model is calibrated on the same queries: it is shown the gold among random tools, among hard
+    ones in two orders, and alone. Choices are results: `bench compare`, `bench gate` and the site take them like any other.
     """
     from bench.api.results import Result
     from bench.choices.api import choose

@@ -328,7 +328,7 @@ def _check_empty(out: Path) -> None:
     "export, else gold]",
 )
 def add(name: str, source: Path, drop_unknown_gold: bool, replace: bool, unit: str | None, as_json: bool) -> None:
-    """Register your own dataset as NAME, or one that needs your files (toolbench, apibank-full)."""
+    """Register your own dataset as NAME, or one that needs your files (toolbench-full, apibank-full)."""
     from bench.data.units import parse_unit
     from bench.registry.adding import add_datasets
 

@@ -79,7 +79,9 @@ def name_result(results: Path | Snapshot, name: str, *, older: bool) -> StoredRe
         else:
             matches = _of_today(_on_current_data(exact or matches, name), name, older=older, built=stored.built)
     elif len(name) < _SHORTEST_ID:
-        raise UsageError(f"{name!r} is too short for a result id: give at least {_SHORTEST_ID} characters.")
+        raise UsageError(
+            f"{name!r} is too short for a result id: give {_SHORTEST_ID} characters of it, or METHOD@DATASET."
+        )
     else:
         matches = _with_id(stored, name)
     if len({question_of(item.manifest) for item in matches}) > 1:

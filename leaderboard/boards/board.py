@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,7 @@ from bench.comparison.rows import Usual, competes, doubtful_leads, marks, order_
 from bench.comparison.variants import best_marks
 from bench.data.template import template_name
 from bench.interface import CURRENT_VERSIONS
-from bench.leaderboard.boards.decisions import MEANINGS, Decisions, Evidence, read_decisions
+from bench.leaderboard.boards.decisions import MEANINGS, RESULT_ID, Decisions, Evidence, read_decisions
 from bench.leaderboard.boards.names import Title, apart, title_of
 from bench.leaderboard.boards.registered import card_of
 from bench.leaderboard.boards.standings import Entrants, RankedSystems, mean_errors, rank_by_metrics
@@ -45,8 +44,6 @@ COLUMNS = ("recall@5", "recall@10", "ndcg@5", "ndcg@10", "pass@5", "pass@10", "m
 
 #: Maximum bytes of a manifest or of metrics; real ones have a few thousand.
 _LARGEST_JSON = 16_000_000
-#: Form of a result's id. It becomes a file name, so results with other ids are not shown.
-_RESULT_ID = re.compile(r"[0-9a-f]{6,64}")
 
 
 @dataclass(frozen=True)
@@ -206,7 +203,8 @@ def read_results(
             rejected.append(Rejected(where, one_line(str(item)).replace(f"{results}/", "")))
             continue
         where, result_id = place_of(item.folder, results), item.manifest.result_id
-        if not _RESULT_ID.fullmatch(result_id):
+        if not RESULT_ID.fullmatch(result_id):
+            # It becomes a file name.
             rejected.append(Rejected(where, f"its id {label(result_id, 60)!r} is not a valid result id."))
             continue
         method = item.manifest.method

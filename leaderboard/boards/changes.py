@@ -17,8 +17,9 @@ from pathlib import Path
 
 from bench.base.errors import UsageError
 from bench.leaderboard.boards.board import RANKED, Board, References, Row, make_board, read_results, slug_of
-from bench.leaderboard.boards.decisions import FOLDER, read_decisions
+from bench.leaderboard.boards.decisions import FOLDER
 from bench.leaderboard.boards.ledger import ask_git
+from bench.results.choices import is_choice
 from bench.results.store import MANIFEST, StoredResult
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -72,12 +73,12 @@ def changes_since(results: Path, since: str, references: References) -> Changes:
         UsageError: the folder is in no repository, or has no such commit.
     """
     commit = _commit(results, since)
-    manifests = _blobs(ask_git(results, "ls-tree", "-r", "-z", commit, "--", "."))
+    blobs = _blobs(_told(results, "ls-tree", "-r", "-z", commit, "--", "."))
     with tempfile.TemporaryDirectory() as temporary:
         earlier = Path(temporary)
         now, unread = read_results(results, references)
-        changed = _changed_datasets(results, manifests)
-        _extract(results, commit, changed, earlier)
+        changed = _changed_datasets(results, blobs)
+        _extract(results, commit, {FOLDER, *changed} & {path.partition("/")[0] for path in blobs}, earlier)
         then, damaged = read_results(earlier, references)
         boards = [_ranked(groups, folder, references, changed) for groups, folder in ((then, earlier), (now, results))]
     found = [change for slug in sorted(boards[0].keys() | boards[1].keys()) for change in _compare(slug, *boards)]
@@ -99,40 +100,37 @@ def _commit(results: Path, since: str) -> str:
     return (told or b"").decode("ascii").strip()
 
 
-def _blobs(listing: bytes | None) -> dict[str, str]:
-    """Path below the folder -> blob, of each manifest and decision of a tree."""
-    blobs = {}
-    for line in (listing or b"").split(b"\0"):
-        about, _, path = line.partition(b"\t")
-        name = path.decode("utf-8", "surrogateescape")
-        if name.endswith(f"/{MANIFEST}") or name.startswith(f"{FOLDER}/"):
-            blobs[name] = about.split()[2].decode("ascii")
-    return blobs
+def _told(folder: Path, *arguments: str, given: bytes = b"") -> bytes:
+    """Git's output; raises `UsageError` if it fails, because a result that was not read is not a new one."""
+    told = ask_git(folder, *arguments, given=given)
+    if told is None:
+        raise UsageError(f"`git {arguments[0]}` failed in {folder}, so its earlier results are unknown.")
+    return told
+
+
+def _blobs(listing: bytes) -> dict[str, str]:
+    """Path below the folder -> blob, of each file of a tree."""
+    lines = (line.partition(b"\t") for line in listing.split(b"\0") if line)
+    return {os.fsdecode(path): about.split()[2].decode("ascii") for about, _, path in lines}
 
 
 def _changed_datasets(results: Path, before: Mapping[str, str]) -> set[str]:
-    """Folders of datasets in which a manifest was added, removed or changed, or a result withdrawn."""
+    """Folders of datasets in which a manifest was added, removed or changed."""
     paths = sorted(path.relative_to(results).as_posix() for path in results.glob(f"*/*/{MANIFEST}"))
     files = "".join(f"{(results / path).resolve()}\n" for path in paths)
-    hashes = ask_git(results, "hash-object", "--stdin-paths", given=files.encode("utf-8", "surrogateescape"))
-    now = dict(zip(paths, (hashes or b"").decode("ascii").split(), strict=True))
+    hashes = _told(results, "hash-object", "--stdin-paths", given=os.fsencode(files))
+    now = dict(zip(paths, hashes.decode("ascii").split(), strict=True))
     then = {path: blob for path, blob in before.items() if path.endswith(f"/{MANIFEST}")}
-    changed = {path.partition("/")[0] for path in now.keys() | then.keys() if now.get(path) != then.get(path)}
-    known = {Path(path).name for path in before if path.startswith(f"{FOLDER}/")}
-    decided = {item.result_id for item in read_decisions(results).every}
-    decided -= {name.partition("-")[0] for name in known}
-    return changed | {path.partition("/")[0] for path in now if path.split("/")[1].rpartition("-")[2] in decided}
+    return {path.partition("/")[0] for path in now.keys() | then.keys() if now.get(path) != then.get(path)}
 
 
-def _extract(results: Path, commit: str, datasets: Iterable[str], place: Path) -> None:
-    """Write these datasets' folders, and the decisions, as a commit has them."""
+def _extract(results: Path, commit: str, folders: Iterable[str], place: Path) -> None:
+    """Write these folders of the results as a commit has them."""
     # An archive of a part of a tree is only made from the top of the working tree.
-    top, _, inside = (ask_git(results, "rev-parse", "--show-toplevel", "--show-prefix") or b"").partition(b"\n")
+    top, _, inside = _told(results, "rev-parse", "--show-toplevel", "--show-prefix").partition(b"\n")
     root, prefix = Path(os.fsdecode(top)), os.fsdecode(inside).rstrip("\n")
-    for name in sorted({*datasets, FOLDER}):
-        data = ask_git(root, "archive", "--format=tar", f"{commit}:{prefix}{name}")
-        if data is None:
-            continue  # The commit does not have it.
+    for name in sorted(folders):
+        data = _told(root, "archive", "--format=tar", f"{commit}:{prefix}{name}")
         with tarfile.open(fileobj=io.BytesIO(data)) as archive:
             archive.extractall(place / name, filter="data")
 
@@ -141,8 +139,10 @@ def _ranked(
     groups: Sequence[Sequence[StoredResult]], folder: Path, references: References, datasets: set[str]
 ) -> dict[str, Board]:
     boards = {}
-    for members in groups:
-        if members[0].folder.parent.name in datasets:
+    for group in groups:
+        # Choices of language models are on no board.
+        members = [item for item in group if not is_choice(item)]
+        if members and members[0].folder.parent.name in datasets:
             board, _ = make_board(members, folder, False, references=references)
             if board is not None:
                 boards[slug_of(members[0])] = board

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -26,11 +27,14 @@ from bench.base.text import one_line
 from bench.data.card import Sha256
 from bench.results.manifest import Manifest
 
+#: The folder of decisions in a folder of results.
 FOLDER = "_decisions"
-#: Characters of a reason or name.
-_LONGEST = 2_000
+#: Maximum number of characters of a reason or name, and of bytes of a decision.
+_LONGEST, _LARGEST = 2_000, 1 << 20
 
-ResultId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{12}$")]
+#: The form of a result's id.
+RESULT_ID = re.compile(r"[0-9a-f]{6,64}")
+ResultId = Annotated[str, StringConstraints(pattern=f"^{RESULT_ID.pattern}$")]
 
 
 def _as_shown(text: str) -> str:
@@ -194,7 +198,8 @@ def read_decisions(results: Path) -> Decisions:
     every, unreadable = [], []
     for path in sorted((results / FOLDER).glob("*.json")):
         try:
-            decision = Reader(str(path), ResultError).read_record(Decision, path)
+            reader = Reader(str(path), ResultError)
+            decision = reader.validate(Decision, reader.parse(reader.read_bytes(path, _LARGEST)))
             if path.name != _name(decision):
                 raise ResultError(f"{path} was changed or renamed: its content has the name {_name(decision)}.")
         except ResultError as error:

@@ -17,7 +17,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import Field, model_validator
 
@@ -27,7 +27,9 @@ from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.records import StrictRecord, read_toml, toml_table
 from bench.base.text import label
 from bench.comparison.rows import competes
+from bench.data.card import Sha256
 from bench.leaderboard.boards.board import Board, Rejected, is_reference_system, make_board, read_results
+from bench.leaderboard.boards.decisions import ResultId
 from bench.leaderboard.boards.libraries import drop_library_variants
 from bench.registry import method_names
 from bench.results.choices import is_choice
@@ -38,10 +40,6 @@ DECLARED = Path(__file__).with_name("ranking_set.toml")
 _NAME = "the ranking set"
 #: The table of references in a ranking set, as `write_references` writes it.
 _TABLE = re.compile(r"^\[references\]\n(?:[0-9a-f]+ = .*\n|\n)*", re.MULTILINE)
-
-
-_ResultId = Annotated[str, Field(pattern=r"^[0-9a-f]{6,64}$")]
-_Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class DeclaredView(StrictRecord):
@@ -95,7 +93,7 @@ class RankingSet(StrictRecord):
     version: str = Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+-]{0,29}$")
     views: list[DeclaredView] = Field(min_length=1)
     content: dict[str, str] = {}
-    references: dict[_ResultId, _Digest] = {}
+    references: dict[ResultId, Sha256] = {}
     site: SiteWords = SiteWords()
 
     @model_validator(mode="before")

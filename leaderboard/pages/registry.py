@@ -44,6 +44,21 @@ class ChoiceBoard:
 
 
 @dataclass(frozen=True)
+class Frame:
+    """What all pages of a site share.
+
+    Attributes:
+        words: what the site says of itself.
+        files: names of the pages whose file the user gave.
+        gates: whether the site shows baselines.
+    """
+
+    words: SiteWords = field(default_factory=SiteWords)
+    files: frozenset[str] = frozenset()
+    gates: bool = False
+
+
+@dataclass(frozen=True)
 class SiteData:
     """The input of all pages.
 
@@ -79,28 +94,13 @@ class SiteData:
     gates: Sequence[BaselineHistory]
     choices: Sequence[ChoiceBoard] = ()
     decisions: Decisions = field(default_factory=Decisions)
-    frame: Frame = field(default_factory=lambda: Frame())
+    frame: Frame = field(default_factory=Frame)
 
     @property
     def main(self) -> dict[str, Board]:
         """Spec -> the board that counts for a dataset: on the declared content, else on the available one."""
         declared = {board.spec: board.content_hash for view in self.views for board in view.boards}
         return main_boards(self.boards, {**self.at_hand, **declared})
-
-
-@dataclass(frozen=True)
-class Frame:
-    """What all pages of a site share.
-
-    Attributes:
-        words: what the site says of itself.
-        files: names of the pages whose file the user gave.
-        gates: whether the site shows baselines.
-    """
-
-    words: SiteWords = field(default_factory=SiteWords)
-    files: frozenset[str] = frozenset()
-    gates: bool = False
 
 
 @dataclass(frozen=True)

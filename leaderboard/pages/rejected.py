@@ -11,8 +11,4 @@ def _values(content: SiteData) -> dict[str, Any]:
     return {"rejected": content.rejected}
 
 
-PAGE = Page(
-    "rejected",
-    "rejected.html",
-    values=_values,
-)
+PAGE = Page("rejected", "rejected.html", values=_values)

@@ -38,10 +38,19 @@ def read_board(folder: Path) -> BoardResults:
         if isinstance(item, ResultError):
             raise item
         known.append(item)
+    return BoardResults(known, read_whole_decisions(folder))
+
+
+def read_whole_decisions(folder: Path) -> Decisions:
+    """The decisions in a folder of results.
+
+    Raises:
+        ResultError: one cannot be read, so that it is unknown which ids were withdrawn.
+    """
     decisions = read_decisions(folder)
-    for name, reason in decisions.unreadable:
-        raise ResultError(f"{folder / name}: {reason.rstrip('.')}. Restore it from version control.")
-    return BoardResults(known, decisions)
+    for _, reason in decisions.unreadable:
+        raise ResultError(f"{reason.rstrip('.')}. Restore it from version control.")
+    return decisions
 
 
 def board_faults(result: StoredResult, board: BoardResults) -> list[str]:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ from bench.base.errors import BenchError, CheckFailed, ResultError, StorageError
 from bench.base.paths import replacing
 from bench.base.spec import parse
 from bench.base.text import one_line
-from bench.cli.common import FOLDER
 from bench.cli.help import Group, more_option
 from bench.cli.options import complete_results
 from bench.cli.output import print_json, say, whoever_reads
@@ -51,7 +51,13 @@ _timeout = more_option(
     metavar="SECONDS",
     help=f"Stop a re-run after this time [default: {Limits().seconds:g}].",
 )
-_board = click.option("--board", type=FOLDER, required=True, metavar="FOLDER", help="The board's folder of results.")
+_board = click.option(
+    "--board",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    required=True,
+    metavar="FOLDER",
+    help="The board's folder of results.",
+)
 _by = more_option("--by", default="", help="Who decides [default: git user.name, or the login].")
 _why = click.option("--why", required=True, metavar="TEXT", help="The reason, for readers of the site.")
 
@@ -143,17 +149,7 @@ def check(
         say("not checked (needs --board): whether a board has these results, their ids or their rankings")
     if not rerun:
         say("not checked (needs --rerun): whether the named methods make these rankings")
-    verdicts = []
-    for verdict in check_place(path, _loader(), without_runs, limits, known):
-        verdicts.append(verdict)
-        if not as_json:
-            with whoever_reads():
-                _print(verdict)
-    if as_json:
-        with whoever_reads():
-            print_json([_json(verdict) for verdict in verdicts])
-    if error := _error(verdicts):
-        raise error
+    _tell(check_place(path, _loader(), without_runs, limits, known), as_json)
 
 
 @command.command("accept", common=("json",))
@@ -171,18 +167,8 @@ def accept_archives(
     and recommends it nowhere. Commit what is written; nothing changes if the board has a result already.
     """
     limits, load, name = _limits(rerun, timeout), _loader(), by or who()
-    verdicts = []
-    for path in paths:
-        verdict = accept(path, board, load, limits, name)
-        verdicts.append(verdict)
-        if not as_json:
-            with whoever_reads():
-                _print(verdict)
-    if as_json:
-        with whoever_reads():
-            print_json([_json(verdict) for verdict in verdicts])
-    if error := _error(verdicts):
-        raise error
+    known = list(read_board(board).results)
+    _tell((accept(path, board, known, load, limits, name) for path in paths), as_json)
 
 
 @command.command("retract")
@@ -283,6 +269,21 @@ def _loader() -> Load:
         return load_dataset(spec, bars)
 
     return load
+
+
+def _tell(outcomes: Iterable[CheckedSubmission], as_json: bool) -> None:
+    """Print each outcome as it comes; raises the error that sets the exit code."""
+    verdicts = []
+    for verdict in outcomes:
+        verdicts.append(verdict)
+        if not as_json:
+            with whoever_reads():
+                _print(verdict)
+    if as_json:
+        with whoever_reads():
+            print_json([_json(verdict) for verdict in verdicts])
+    if error := _error(verdicts):
+        raise error
 
 
 def _print(verdict: CheckedSubmission) -> None:

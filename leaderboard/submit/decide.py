@@ -10,15 +10,16 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 
 import bench
 from bench.base.errors import ResultError, UsageError
 from bench.base.locks import replace_folder
 from bench.base.text import one_line
-from bench.leaderboard.boards.decisions import CheckReport, Decision, write_decision
+from bench.leaderboard.boards.decisions import RESULT_ID, CheckReport, Decision, write_decision
 from bench.leaderboard.submit.archive import LARGEST_ARCHIVE, open_archive, read_bytes
-from bench.leaderboard.submit.beside import read_board
+from bench.leaderboard.submit.beside import BoardResults, read_whole_decisions
 from bench.leaderboard.submit.check import CheckedSubmission, Load, check_members
 from bench.leaderboard.submit.check_path import belongs
 from bench.leaderboard.submit.sandbox import Limits
@@ -28,7 +29,9 @@ from bench.results.manifest import Manifest
 from bench.results.store import MANIFEST, StoredResult, result_lock
 
 
-def accept(path: Path, folder: Path, load: Load, limits: Limits | None, by: str) -> CheckedSubmission:
+def accept(
+    path: Path, folder: Path, known: list[StoredResult], load: Load, limits: Limits | None, by: str
+) -> CheckedSubmission:
     """Check an archive and, if it is accepted, write its result and the decision into a board.
 
     Nothing changes if the board has both already.
@@ -36,14 +39,15 @@ def accept(path: Path, folder: Path, load: Load, limits: Limits | None, by: str)
     Args:
         path: the archive.
         folder: the board's folder of results.
+        known: its results, to which the accepted one is added.
         load, limits: as of `check_members`.
         by: who accepts it.
 
     Raises:
-        ResultError: a result or decision of the board cannot be read.
+        ResultError: a decision of the board cannot be read.
         StorageError: the board cannot be written.
     """
-    board = read_board(folder)
+    board = BoardResults(known, read_whole_decisions(folder))
     try:
         data = read_bytes(path, LARGEST_ARCHIVE)
         members, faults = open_archive(data)
@@ -71,7 +75,7 @@ def accept(path: Path, folder: Path, load: Load, limits: Limits | None, by: str)
             dataset=manifest.dataset.spec,
             manifest=manifest.digest,
             made=_now(),
-            by=by,
+            by=one_line(by, 200),
             archive=hashlib.sha256(data).hexdigest(),
             report=report,
         )
@@ -85,6 +89,7 @@ def accept(path: Path, folder: Path, load: Load, limits: Limits | None, by: str)
         with result_lock(folder, place), replace_folder(place) as fresh:
             for name in parts_of(manifest):
                 (fresh / name).write_bytes(members[name])
+        known.append(StoredResult.read(place))
     return verdict
 
 
@@ -102,39 +107,36 @@ def withdraw(board: Path, name: str, why: str, by: str, newer: str = "") -> tupl
         The decision, and whether it is new; a killed withdrawal is completed.
 
     Raises:
-        UsageError: no result or several have the name, or a result would supersede itself.
+        UsageError: no result or several have the name, a result would supersede itself, or it has no valid id.
+        ResultError: a decision of the board cannot be read.
         StorageError: the board cannot be written.
     """
-    last = read_board(board).decisions.withdrawn.get(name)
+    last = read_whole_decisions(board).withdrawn.get(name)
     if last is not None and (last.what == "retracted" or newer):
-        _remove_if_there(board, name)
+        with suppress(UsageError):
+            remove_result(find_removable(board, name))
         return last, False
     successor = _manifest(find_removable(board, newer).folder) if newer else None
     item = find_removable(board, name)
     if successor is not None and successor.result_id == item.result_id:
         raise UsageError(f"{name} cannot supersede itself; name the newer result second.")
+    if not RESULT_ID.fullmatch(item.result_id):
+        raise UsageError(f"{one_line(str(item.folder))} has no result id to withdraw; `bench results rm` removes it.")
     manifest = _manifest(item.folder)
     decision = Decision(
         what="retracted" if successor is None else "superseded",
         result_id=item.result_id,
         label=one_line(item.label, 200),
-        dataset=item.folder.parent.name if manifest is None else manifest.dataset.spec,
+        dataset=one_line(item.folder.parent.name if manifest is None else manifest.dataset.spec, 200),
         manifest=None if manifest is None else manifest.digest or None,
         made=_now(),
-        by=by,
+        by=one_line(by, 200),
         why=one_line(why, 1_000),
         newer=None if successor is None else successor.result_id,
     )
     write_decision(board, decision)
     remove_result(item)
     return decision, True
-
-
-def _remove_if_there(board: Path, result_id: str) -> None:
-    try:
-        remove_result(find_removable(board, result_id))
-    except UsageError:
-        return
 
 
 def _manifest(folder: Path) -> Manifest | None:

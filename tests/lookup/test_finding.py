@@ -65,7 +65,9 @@ def test_a_name_too_short_for_an_id_is_told(run: Run) -> None:
     for name in (result.manifest.result_id[:3], "z"):
         with pytest.raises(UsageError) as caught:
             find_result(result.folder.parent.parent, name)
-        assert str(caught.value) == f"{name!r} is too short for a result id: give at least 4 characters."
+        assert (
+            str(caught.value) == f"{name!r} is too short for a result id: give 4 characters of it, or METHOD@DATASET."
+        )
 
 
 def test_a_folder_that_is_no_result_is_told(run: Run, tmp_path: Path) -> None:

@@ -333,6 +333,21 @@ def test_a_killed_process_leaves_no_result_without_its_decision(archive: Path, b
     assert len(read_decisions(board).every) == 1
 
 
+def test_a_damaged_result_can_be_retracted(bench: Bench, board: Path) -> None:
+    stored = find_result(board, "bm25@starter")
+    (stored.folder / MANIFEST).write_text("{", "utf-8")
+    words = ("--board", board, "--why", "It is\x1b[31m damaged.", "--by", "a\nmaintainer")
+    bench("submit", "retract", stored.manifest.result_id, *words)
+    (decision,) = read_decisions(board).every
+    assert (decision.result_id, decision.manifest) == (stored.manifest.result_id, None)
+    assert (decision.by, decision.why) == ("a maintainer", "It is\ufffd[31m damaged.")
+    assert not stored.folder.exists()
+
+
+def test_a_board_must_be_there(bench: Bench, archive: Path) -> None:
+    assert "does not exist" in bench("submit", "accept", archive, "--board", "bord/results", code=2).err
+
+
 def test_decisions_have_a_schema(bench: Bench) -> None:
     assert bench("list", "schemas", "decision").json["title"] == "decision"
 
@@ -366,11 +381,13 @@ def test_the_recipe_of_a_board_takes_an_archive(archive: Path, repository: Path,
     assert pull_request(repository, hand_in(archive)) == [0, 0]
 
 
-def test_the_recipe_refuses_a_request_that_changes_the_board(archive: Path, repository: Path, sandbox: None) -> None:
+@pytest.mark.parametrize("dataset", ["starter", "submissions", ".git"])
+def test_the_recipe_refuses_a_request_that_changes_the_board(
+    archive: Path, repository: Path, sandbox: None, dataset: str
+) -> None:
     def change(new: Path) -> None:
         hand_in(archive)(new)
-        folder = folders_of(new / "results")[0]
-        shutil.copytree(folder, folder.with_name("mine-0123456789ab"))
+        shutil.copytree(folders_of(new / "results")[0], new / "results" / dataset / "mine-0123456789ab")
 
     assert pull_request(repository, change) == [1, 0]
 
