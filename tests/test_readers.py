@@ -115,7 +115,7 @@ INSIDE: dict[str, tuple[str, ...]] = {
         *("bench/choices/outcomes", "bench/results/failures", "leaderboard/boards/tables"),
     ),
     "it looks for an id or a name in files, without reading what they say": (
-        *("bench/lookup/snapshot", "bench/lookup/removal", "bench/registry/added"),
+        *("bench/lookup/folder", "bench/lookup/removal", "bench/registry/added"),
     ),
     "it packs files as they are": ("leaderboard/submit/code",),
     "it reads what the system, the platform or pip has written": (

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from bench.api.arguments import check_choice, names, whole_number
-from bench.api.results import Result, open_stored_result, snapshot_of
+from bench.api.results import Result, folder_of, open_stored_result
 from bench.base.config import current_session
 from bench.base.errors import UsageError
 from bench.comparison.compare import ComparisonQuestion, compare_results
@@ -69,9 +69,9 @@ def compare(
     wanted = tuple(str(metric) for metric in parse_metrics(names("metrics", metrics)))
     listed = whole_number("moved", moved, least=0)
     question = ComparisonQuestion(wanted, names("slices", slices), listed, correction, margin=margin)
-    stored, progress = snapshot_of(results), current_session().progress
+    stored, progress = folder_of(results), current_session().progress
     contestants = [open_stored_result(item, stored) for item in (baseline, *others)]
-    return compare_results(contestants, question, across=across is not None, progress=progress, snapshot=stored)
+    return compare_results(contestants, question, across=across is not None, progress=progress, folder=stored)
 
 
 def plot(

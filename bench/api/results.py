@@ -11,7 +11,7 @@ from bench.base.errors import BenchError, UsageError
 from bench.base.paths import expand_path, results_folder
 from bench.base.plugins import function
 from bench.evaluation.opening import open_result
-from bench.lookup.snapshot import Snapshot
+from bench.lookup.folder import ResultsFolder
 from bench.results.failures import result_to_dict
 from bench.results.manifest import Metrics
 from bench.results.repeats import chance_sentence, repeats_line
@@ -315,19 +315,19 @@ def load_result(name: str | Path, *, results: str | Path | None = None) -> Resul
 
 
 def open_stored_result(
-    result: Result | str | Path, results: str | Path | Snapshot | None = None, dataset: str | None = None
+    result: Result | str | Path, results: str | Path | ResultsFolder | None = None, dataset: str | None = None
 ) -> StoredResult:
     """The stored result that an argument names; `dataset` is the dataset of a run file without `@DATASET`."""
     if isinstance(result, Result):
         return result.stored
     if isinstance(result, str | Path):
-        return open_result(str(result), results if isinstance(results, Snapshot) else _folder(results), dataset)
+        return open_result(str(result), results if isinstance(results, ResultsFolder) else _folder(results), dataset)
     raise UsageError(f"a result is a bench.Result, or the name or folder of a stored one, not {type(result).__name__}.")
 
 
-def snapshot_of(results: str | Path | None) -> Snapshot:
+def folder_of(results: str | Path | None) -> ResultsFolder:
     """The results folder of an argument, for several `open_stored_result`."""
-    return Snapshot(_folder(results))
+    return ResultsFolder(_folder(results))
 
 
 def _folder(results: str | Path | None) -> Path:

@@ -73,16 +73,19 @@ def command(
     """Let a language model choose among the tools that stored results have ranked.
 
     Before any row, the model is calibrated on the same queries: it is shown the gold among random tools, among hard
-    ones in two orders, and alone. Choices are results: `bench compare`, `bench gate` and the site take them like any other.
+    ones in two orders, and alone. Choices are results: `bench compare`, `bench gate` and the site take them like any
+    other.
     """
     from bench.api.results import Result
     from bench.choices.api import choose
     from bench.lookup.finding import find_result
+    from bench.lookup.folder import ResultsFolder
 
     folder = results or results_folder()
+    stored = ResultsFolder(folder)
     with config_context(progress=progress(quiet)):
         chosen = choose(
-            [Result(find_result(folder, name)) for name in names],
+            [Result(find_result(stored, name)) for name in names],
             model,
             shown=shown,
             arms=cast("tuple[Arm, ...]", arms),

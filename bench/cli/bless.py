@@ -13,7 +13,7 @@ from bench.cli.options import complete_results
 from bench.cli.output import print_json
 from bench.evaluation.opening import open_result
 from bench.gating.bless import Blessed, bless
-from bench.lookup.snapshot import Snapshot
+from bench.lookup.folder import ResultsFolder
 from bench.metrics import parse_metrics
 from bench.show.numbers import format_fixed, format_signed, several
 from bench.show.numbers import size as octets
@@ -46,7 +46,7 @@ def command(
     unchanged, unless you give a reason and timings changed.
     """
     extra = [str(metric) for metric in parse_metrics(metrics)]
-    folder = Snapshot(results)
+    folder = ResultsFolder(results)
     stored = [open_result(name, folder, progress=progress()) for name in names]
     done = bless(stored, out, reason, by, extra, progress())
     if as_json:

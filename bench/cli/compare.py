@@ -45,7 +45,7 @@ from bench.comparison.tables import (
 )
 from bench.comparison.tried import tried_sentences
 from bench.evaluation.opening import open_result
-from bench.lookup.snapshot import Snapshot
+from bench.lookup.folder import ResultsFolder
 from bench.metrics import parse_metrics
 from bench.show.numbers import format_fixed, p_value, several
 
@@ -124,13 +124,14 @@ def command(
 
         check_picture(picture)
     wanted = tuple(str(metric) for metric in parse_metrics(metrics))
-    # The texts of moved queries take the dataset, so it is only loaded if they are printed.
-    printed = details or len(names) * max(1, len(datasets)) <= _PAIR or layout in {"json", "markdown"}
+    # The texts of moved queries take the dataset, so it is only loaded for what prints them.
+    pair = len(names) * max(1, len(datasets)) <= _PAIR
+    printed = layout in {"json", "markdown"} or (layout == "table" and (details or pair))
     listed = (_MOVED if printed else 0) if moved is None else moved
     question = ComparisonQuestion(wanted, slices, listed, correction, margin)
-    stored = Snapshot(results)
+    stored = ResultsFolder(results)
     contestants = [open_result(name, stored, dataset, bars) for dataset in datasets or (None,) for name in names]
-    report = compare_results(contestants, question, across=across is not None, progress=bars, snapshot=stored)
+    report = compare_results(contestants, question, across=across is not None, progress=bars, folder=stored)
     if picture is not None:
         Figure.of(report).save(picture)
     if layout == "json":

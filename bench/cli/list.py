@@ -168,10 +168,10 @@ def _list_results(folder: Path, names: Sequence[str], stale: bool, as_json: bool
     from bench.comparison.variants import variants_of
     from bench.lookup.current import is_of_today
     from bench.lookup.finding import latest, name_result, settings
-    from bench.lookup.snapshot import Snapshot
+    from bench.lookup.folder import ResultsFolder
     from bench.results.commands import command as command_of
 
-    stored = Snapshot(folder)
+    stored = ResultsFolder(folder)
     readable, broken = stored.read_all()
     built = stored.built
     current = {item.folder for item in latest(readable, built) if is_of_today(item.manifest, built=built) is not False}

@@ -16,7 +16,7 @@ from bench.evaluation.rescore import rescore
 from bench.evaluation.up_to_date import up_to_date
 from bench.lookup.current import Built, adopt_name
 from bench.lookup.finding import find_result
-from bench.lookup.snapshot import Snapshot
+from bench.lookup.folder import ResultsFolder
 from bench.registry import load_dataset
 from bench.results.store import StoredResult, find_results, rename_result, result_lock
 from bench.show.tables import Table
@@ -50,13 +50,12 @@ def command(names: tuple[str, ...], results: Path, quiet: bool, as_json: bool) -
             raise entry
         return entry
 
-    stored = Snapshot(results)
+    stored = ResultsFolder(results)
     every = [find_result(stored, name, older=True) for name in names] if names else list(find_results(results))
     rows: list[dict[str, str]] = []
-    built: Built = {}
     with bars.stage("rescore", len(every), "results") as done:
         for item in every:
-            rows.append(_outcome(item, dataset_of, built))
+            rows.append(_outcome(item, dataset_of, stored.built))
             done.advance()
     if as_json:
         print_json(rows)

@@ -45,11 +45,11 @@ def remove(names: tuple[str, ...], yes: bool, ranking: bool, results: Path) -> N
     These files stay. A baseline keeps its numbers, but loses the evidence behind them.
     """
     from bench.lookup.finding import name_result
+    from bench.lookup.folder import ResultsFolder
     from bench.lookup.removal import find_dependants, find_removable, remove_result
-    from bench.lookup.snapshot import Snapshot
     from bench.results.store import RUN, omit_ranking
 
-    stored = Snapshot(results)
+    stored = ResultsFolder(results)
     if ranking:
         for result in [name_result(stored, name, older=True) for name in names]:
             click.echo(f"{'removed ' if yes else ''}{one_line(str(result.folder / RUN))}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +38,7 @@ from bench.comparison.systems import Field, MetricValues, across_catalogues, by_
 from bench.comparison.tried import Variants, add_tried
 from bench.comparison.variants import stored_variants
 from bench.data.dataset import Dataset
-from bench.lookup.snapshot import Snapshot
+from bench.lookup.folder import ResultsFolder
 from bench.lookup.unfinished import unfinished_marks
 from bench.registry import load_dataset
 from bench.registry.versions import load_version
@@ -110,7 +111,7 @@ def compare_results(
     *,
     across: bool = False,
     progress: Progress = QUIET,
-    snapshot: Snapshot | None = None,
+    folder: ResultsFolder | None = None,
 ) -> Comparison:
     """Compare stored results with the first one.
 
@@ -119,7 +120,8 @@ def compare_results(
         question: what is asked.
         across: whether tools may have been edited, added or removed.
         progress: receives reports of downloads.
-        snapshot: of the folder that they were found in, where their variants are looked up too.
+        folder: the folder of the results, already listed, where variants of their methods are found too; None to list
+            the folder of each result.
 
     Raises:
         ResultError: two results are not on the same queries, data or protocol, or one is damaged.
@@ -143,14 +145,14 @@ def compare_results(
 
     members = list(results)
     fields = [across_catalogues(members, version)] if across else by_dataset(members)
-    return compare_fields(fields, question, load, snapshot)
+    return compare_fields(fields, question, load, folder)
 
 
 def compare_fields(
     fields: Sequence[Field],
     question: ComparisonQuestion,
     load: Callable[[str], Dataset | None],
-    snapshot: Snapshot | None = None,
+    folder: ResultsFolder | None = None,
 ) -> Comparison:
     """Compare systems on one dataset or several; the first system is the baseline.
 
@@ -158,7 +160,7 @@ def compare_fields(
         fields: one for each dataset, all with the same systems in the same order.
         question: what is asked.
         load: returns the dataset of a spec, for query texts and slices; None if it is not available.
-        snapshot: as in `compare_results`.
+        folder: as in `compare_results`.
 
     Raises:
         UsageError: fewer than two systems; systems that differ between datasets; no metric that all have; or a slice
@@ -184,7 +186,7 @@ def compare_fields(
         raise UsageError("the results share none of the default metrics: name one with --metric.")
     # Across catalogues, the other systems searched other tools.
     here = [result for field in fields if not field.catalogues for result in field.results]
-    variants = stored_variants(here, snapshot)
+    variants = stored_variants(here, folder)
     references, correction = _references(fields[0]), question.correction
     values = [field.values(metric) for field in fields for metric in metrics]
     p = _p_of_pairs(values, *np.triu_indices(len(names), 1))
@@ -604,29 +606,24 @@ def _over_datasets(
     """
     sources = [field.results[0].manifest.dataset.source for field in fields]
     results = [result for field in fields for result in field.results]
-    spans, whole, numbers = (
-        [span_of(parts[0].metric, results) for parts in metrics],
-        [],
-        [np.empty((0, 3))] * len(metrics),
-    )
+    spans = [span_of(parts[0].metric, results) for parts in metrics]
+    whole = []
     # The tests are about exactly these datasets.
     for parts in metrics:
         table, codes = macro_values([part.values for part in parts], [part.units for part in parts], sources)
         whole.append(MetricValues(parts[0].metric, parts[0].sign, np.arange(len(table)), table, codes, ANY))
-    tables = [one.values for one in whole]
-    # On the same queries of each dataset.
-    queries = [
-        np.append(one.units, [len(part.rows) for part in parts]) for one, parts in zip(whole, metrics, strict=True)
-    ]
-    for stack in stack_tables(tables, queries, spans):
-        together = list(zip(*(metrics[i] for i in stack.tables), strict=True))
-        values, units = (
-            [np.hstack([one.values for one in parts]) for parts in together],
-            [parts[0].units for parts in together],
-        )
-        found = macro_intervals(values, units=units, sources=sources, span=stack.span)
-        for i, part in stack.parts([table.T for table in tables]):
-            numbers[i] = found[part]
+    numbers = [np.empty((0, 3))] * len(metrics)
+    # Metrics on the same queries of each dataset share their draws.
+    alike = defaultdict[tuple[Any, ...], list[int]](list)
+    for i, (parts, span) in enumerate(zip(metrics, spans, strict=True)):
+        alike[span, *(part.units.tobytes() for part in parts)].append(i)
+    for members in alike.values():
+        on_datasets = list(zip(*(metrics[i] for i in members), strict=True))
+        values = [np.hstack([one.values for one in parts]) for parts in on_datasets]
+        units = [parts[0].units for parts in on_datasets]
+        found = macro_intervals(values, units=units, sources=sources, span=spans[members[0]])
+        for i, ends in zip(members, np.split(found, len(members)), strict=True):
+            numbers[i] = ends
     p = _p_of_pairs(whole, *np.triu_indices(len(fields[0].names), 1))
     return [
         _macro_report(fields, sources, parts, one, alone, ends, span, reports, correction)

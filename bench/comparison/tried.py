@@ -114,7 +114,7 @@ def _p_values(
         units: for each metric, (queries,) unit of each query, as codes from 0.
     """
     found = [dict[str, float]() for _ in ids]
-    contests: defaultdict[bytes, list[tuple[int, _Contest]]] = defaultdict(list)
+    contests: defaultdict[bytes, list[tuple[int, _Columns]]] = defaultdict(list)
     for i, codes in enumerate(units):
         contest = _contest(ids[i][0][0], columns[i], results) if enough_units(codes) else None
         if contest is not None:
@@ -131,7 +131,7 @@ def _p_values(
     return found
 
 
-class _Contest(NamedTuple):
+class _Columns(NamedTuple):
     """The systems and variants that one metric tests against the first system, which comes first.
 
     Attributes:
@@ -149,7 +149,7 @@ class _Contest(NamedTuple):
 
 def _contest(
     baseline: str, columns: Mapping[str, NDArray[np.float64]], results: Mapping[str, StoredResult]
-) -> _Contest | None:
+) -> _Columns | None:
     """None if no system has variants to correct for."""
     names = [baseline, *(name for name in columns if name != baseline)]
     families = number_families([results[name] for name in names])
@@ -162,7 +162,7 @@ def _contest(
         return None
     taken = np.flatnonzero(tested | related)
     table = np.column_stack([columns[names[i]] for i in taken])
-    return _Contest([names[i] for i in taken], table, families[taken], tested[taken].tolist())
+    return _Columns([names[i] for i in taken], table, families[taken], tested[taken].tolist())
 
 
 def tried_sentences(dataset: DatasetReport, metrics: Collection[str] | None = None, details: bool = False) -> list[str]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from bench.base.errors import BenchError
 from bench.base.spec import parse
-from bench.lookup.snapshot import Snapshot, json_beginning, json_string
+from bench.lookup.folder import ResultsFolder, json_beginning, json_string
 from bench.metrics import parse_metric
 from bench.results.comparability import S, Stored, comparison_key, metric_difference
 from bench.results.manifest import Manifest, Mark, MethodIdentity
@@ -31,9 +31,14 @@ from bench.results.store import PER_QUERY, StoredResult
 _SAME = 1e-12
 
 
+def _base_name(method: MethodIdentity) -> str:
+    """The method's name without parameters; a run file's own name."""
+    return method.spec if method.run_file else method.spec.partition("(")[0].strip() or method.spec
+
+
 def family_of(method: MethodIdentity) -> str:
     """The name under which variants of a method count together: `tgr` of `tgr(graph=manual)`, a run file's own name."""
-    name = method.spec if method.run_file else method.spec.partition("(")[0].strip() or method.spec
+    name = _base_name(method)
     if name != "choose" or method.run_file:
         return name
     # Choices compare models and the methods that supply tools; the number of tools and the prompt are attempts.
@@ -74,24 +79,26 @@ def number_families(results: Sequence[Stored]) -> NDArray[np.int64]:
     return np.array([codes.setdefault(family, len(codes)) for family in families], dtype=np.int64)
 
 
-def stored_variants(results: Sequence[StoredResult], snapshot: Snapshot | None = None) -> dict[str, list[StoredResult]]:
+def stored_variants(
+    results: Sequence[StoredResult], folder: ResultsFolder | None = None
+) -> dict[str, list[StoredResult]]:
     """The variants of each result's family that are stored in its folder of results, as in `variants_of`.
 
     Unreadable results are left out.
 
     Args:
         results: the results.
-        snapshot: of their folder, if others were looked up in it.
+        folder: the folder of the results, already listed; None to list the folder of each result.
     """
     wanted: defaultdict[Path, set[tuple[str, str]]] = defaultdict(set)
     found = {item.manifest.result_id: item for item in results}
     for item in results:
         if _counts(item.manifest):
             data, method = item.manifest.dataset, item.manifest.method
-            name = method.spec if method.run_file else method.spec.partition("(")[0].strip()
-            wanted[item.folder.parent.parent].add((data.content_hash, name))
+            # Unlike the family of a choice, it stands in the manifest.
+            wanted[item.folder.parent.parent].add((data.content_hash, _base_name(method)))
     for root, families in wanted.items():
-        stored = snapshot if snapshot is not None and snapshot.path == root else Snapshot(root)
+        stored = folder if folder is not None and folder.path == root else ResultsFolder(root)
         folders = {
             folder
             for content, name in families

@@ -68,9 +68,10 @@ def command(
     from bench.base.bars import progress
     from bench.diagnosis.explain import check_same_data, explain, query_named
     from bench.evaluation.opening import open_result
+    from bench.lookup.folder import ResultsFolder
     from bench.registry import load_dataset
 
-    folder, bars = results or results_folder(), progress()
+    folder, bars = ResultsFolder(results or results_folder()), progress()
     opened = open_result(result, folder, progress=bars)
     data = opened.manifest.dataset.spec
     others = [] if against is None else [open_result(against, folder, data, bars)]

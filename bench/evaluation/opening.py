@@ -9,18 +9,18 @@ from bench.base.errors import UsageError
 from bench.base.progress import QUIET, Progress
 from bench.base.protocol import MAPPED
 from bench.lookup.finding import find_result, is_alias
-from bench.lookup.snapshot import Snapshot
+from bench.lookup.folder import ResultsFolder
 from bench.results.store import StoredResult
 
 
 def open_result(
-    name: str, results: Path | Snapshot, dataset: str | None = None, progress: Progress = QUIET
+    name: str, results: Path | ResultsFolder, dataset: str | None = None, progress: Progress = QUIET
 ) -> StoredResult:
     """Open a result by its folder, id or `method@dataset`; or a run file, which is scored and stored first.
 
     Args:
         name: the name. `@dataset` may follow a run file.
-        results: the folder of results; a snapshot of it, if several are opened.
+        results: the folder of results, or a `ResultsFolder` if several are opened.
         dataset: the dataset of a run file or method named without `@dataset`.
         progress: receives reports of downloads.
 
@@ -28,7 +28,7 @@ def open_result(
         UsageError: no result or several have that name; or the dataset of a run file is not named.
         ResultError: it cannot be read, or does not fit the dataset.
     """
-    stored = Snapshot.of(results)
+    stored = ResultsFolder.of(results)
     head, _, tail = name.rpartition("@")
     for path, on in ((Path(name), dataset), (Path(head), tail.strip())):
         # A long spec is not a file name, and not an error.

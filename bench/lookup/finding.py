@@ -15,7 +15,7 @@ from bench.base.spec import parse
 from bench.base.text import one_line, slug
 from bench.lookup.consistency import contradictions
 from bench.lookup.current import Built, Today, adopt_name, is_of_today, today
-from bench.lookup.snapshot import Snapshot, json_beginning, json_string
+from bench.lookup.folder import ResultsFolder, json_beginning, json_string
 from bench.registry import method_names
 from bench.registry.added import current_content
 from bench.registry.methods import check_spec
@@ -31,14 +31,14 @@ _SHORTEST_ID = 4
 _WITH_ID = re.compile(rf"(?P<name>.+@.+)#(?P<id>[0-9a-f]{{{_SHORTEST_ID},12}})")
 
 
-def find_result(results: Path | Snapshot, name: str, *, older: bool = False) -> StoredResult:
+def find_result(results: Path | ResultsFolder, name: str, *, older: bool = False) -> StoredResult:
     """A result by its folder, its id (or at least four characters of its beginning), its alias, or `method@dataset`.
 
     `method@dataset` means the result that `bench run` would store today; `method@dataset#id` names one of older code.
     An alias can replace the method; alone, it means the newest result with this alias.
 
     Args:
-        results: the folder of results; a snapshot of it, if several names are looked up.
+        results: the folder of results, or a `ResultsFolder` if several names are looked up.
         name: the name.
         older: whether `method@dataset` may be a result of older code if there is none of today's.
 
@@ -51,13 +51,13 @@ def find_result(results: Path | Snapshot, name: str, *, older: bool = False) -> 
     return result
 
 
-def name_result(results: Path | Snapshot, name: str, *, older: bool) -> StoredResult:
+def name_result(results: Path | ResultsFolder, name: str, *, older: bool) -> StoredResult:
     """Like `find_result`, without checking tables against their digests."""
-    stored = Snapshot.of(results)
+    stored = ResultsFolder.of(results)
     # A long spec is not a folder name, and not an error.
     is_folder = os.path.isdir(name)
     if is_folder and (Path(name) / MANIFEST).is_file():
-        return StoredResult.read(Path(name))
+        return stored.read(Path(name))
     named_so = [] if "@" in name else _with_alias(stored, name)
     if len({item.manifest.dataset.spec for item in named_so}) > 1:
         datasets = ", ".join(sorted({f"{name}@{item.manifest.dataset.spec}" for item in named_so}))
@@ -65,7 +65,7 @@ def name_result(results: Path | Snapshot, name: str, *, older: bool) -> StoredRe
     if named_so:
         return latest(named_so, stored.built)[-1]
     if is_folder and "@" not in name:
-        return StoredResult.read(Path(name))
+        return stored.read(Path(name))
     if "@" in name:
         whole = _WITH_ID.fullmatch(name)
         method, _, dataset = (part.strip() for part in (whole["name"] if whole else name).rpartition("@"))
@@ -80,7 +80,7 @@ def name_result(results: Path | Snapshot, name: str, *, older: bool) -> StoredRe
             matches = _of_today(_on_current_data(exact or matches, name), name, older=older, built=stored.built)
     elif len(name) < _SHORTEST_ID:
         raise UsageError(
-            f"{name!r} is too short for a result id: give {_SHORTEST_ID} characters of it, or METHOD@DATASET."
+            f"{name!r} is too short for a result id: give at least {_SHORTEST_ID} characters of it, or METHOD@DATASET."
         )
     else:
         matches = _with_id(stored, name)
@@ -95,7 +95,7 @@ def name_result(results: Path | Snapshot, name: str, *, older: bool) -> StoredRe
     return latest(matches, stored.built)[0]
 
 
-def _find_method_results(stored: Snapshot, method: str, dataset: str) -> list[StoredResult]:
+def _find_method_results(stored: ResultsFolder, method: str, dataset: str) -> list[StoredResult]:
     """The results of a method, with or without its cut, on a dataset.
 
     Unreadable results are left out; if there is no other, the error is raised.
@@ -107,7 +107,8 @@ def _find_method_results(stored: Snapshot, method: str, dataset: str) -> list[St
         try:
             item = stored.read(folder)
         except ResultError as error:
-            if folder.name.rpartition("-")[0] == slug(method.partition("(")[0].partition(" + ")[0]):
+            named = folder.name.rpartition("-")[0] == slug(method.partition("(")[0].partition(" + ")[0])
+            if named and folder.parent.name == slug(dataset):
                 damaged.append(error)
             continue
         uncut = f"{item.manifest.method.spec} @ {item.manifest.dataset.spec}"
@@ -119,7 +120,7 @@ def _find_method_results(stored: Snapshot, method: str, dataset: str) -> list[St
     return matches
 
 
-def _with_id(stored: Snapshot, start: str) -> list[StoredResult]:
+def _with_id(stored: ResultsFolder, start: str) -> list[StoredResult]:
     """The results whose id begins with this text. Folders end with the id; renamed ones are found by their manifests.
 
     Raises:
@@ -132,12 +133,12 @@ def _with_id(stored: Snapshot, start: str) -> list[StoredResult]:
     return matches or [item for item in others if item.manifest.result_id.startswith(start)]
 
 
-def is_alias(results: Path | Snapshot, name: str) -> bool:
+def is_alias(results: Path | ResultsFolder, name: str) -> bool:
     """Whether a name is the alias of a stored result."""
-    return bool(_with_alias(Snapshot.of(results), name))
+    return bool(_with_alias(ResultsFolder.of(results), name))
 
 
-def _with_alias(stored: Snapshot, alias: str) -> list[StoredResult]:
+def _with_alias(stored: ResultsFolder, alias: str) -> list[StoredResult]:
     found = stored.readable(stored.containing(b'"alias"', json_string(alias)))
     return [item for item in found if item.manifest.method.alias == alias]
 

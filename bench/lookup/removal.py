@@ -21,7 +21,7 @@ from bench.base.paths import read_regular, storage_errors
 from bench.base.text import one_line
 from bench.lookup.aliases import aliases_lock
 from bench.lookup.finding import name_result
-from bench.lookup.snapshot import Snapshot
+from bench.lookup.folder import ResultsFolder
 from bench.results.store import MANIFEST, METRICS, StoredResult, result_lock
 
 #: Limits of the search for ids: number of files, bytes of one file and of all, depth of folders.
@@ -64,13 +64,13 @@ class Dependant:
     result_id: str
 
 
-def find_removable(results: Path | Snapshot, name: str) -> Removable:
+def find_removable(results: Path | ResultsFolder, name: str) -> Removable:
     """Find a result by name. A damaged one is found by its folder, or by its id at the end of the folder's name.
 
     Raises:
         UsageError: no result or several have the name.
     """
-    stored = Snapshot.of(results)
+    stored = ResultsFolder.of(results)
     fits = [folder for folder in stored.folders if folder.name.rpartition("-")[2] == name or folder == Path(name)]
     if len(fits) != 1:
         try:

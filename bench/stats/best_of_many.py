@@ -79,7 +79,7 @@ def best_of_tables(
         values, families: for each table, as in `best_of_many`.
         against, units, flips: as in `best_of_many`.
     """
-    contests = [_Contest(*one, against, units) for one in zip(values, families, strict=True)]
+    contests = [_SignFlips(*one, against, units) for one in zip(values, families, strict=True)]
     sampled = [contest for contest in contests if not contest.enumerated]
     for contest in contests:
         if contest.enumerated:
@@ -94,7 +94,7 @@ def best_of_tables(
     return [contest.p_values() for contest in contests]
 
 
-class _Contest:
+class _SignFlips:
     """The systems of one table against one of them, and how many sign vectors were as extreme.
 
     Systems are sorted by family.

@@ -1,8 +1,8 @@
 """Tables of several metrics as the columns of one, so that a test or an interval draws once for all of them.
 
 The draws of a test and of an interval do not depend on the columns, and each column's numbers come from its own values
-and the scale of its table. So tables with the same units, span and scale have the same numbers, to the last bit,
-together and one by one. Comparisons and boards use it.
+and the scale of its table. So tables of two or more columns with the same units, span and scale have the same
+numbers, to the last bit, together and one by one. Comparisons and boards use it.
 """
 
 from __future__ import annotations

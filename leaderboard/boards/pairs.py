@@ -64,8 +64,7 @@ def pairs_of(board: Board) -> Pairs | None:
     numbers = np.full((len(ids), len(ids), 6), np.nan)
     tested = np.flatnonzero(~np.isnan(p))
     span = span_of(METRIC).of_differences()
-    # With too few units, the standing did not test.
-    alone = standing.alone[whole][first, second][tested] if standing.decided else None
+    alone = None if standing.alone is None else standing.alone[whole][first, second][tested]
     compared = compare_pairs(
         values, first[tested], second[tested], p[tested], sizes[tested], units=board.units, span=span, p=alone
     )

@@ -45,7 +45,7 @@ class RankedSystems:
         ranks: (systems, 2) best and worst rank that `pairs` leave open (`rank_ranges`).
         pairs: (systems, systems) p-values of the paired randomisation test of every pair, corrected by Holm
             (`correct_pairs`); 1 if there are too few units for a conclusion, NaN for untested pairs of two challengers.
-        alone: (systems, systems) uncorrected p-values.
+        alone: (systems, systems) uncorrected p-values, NaN for untested pairs; None unless `decided`.
         sizes: (systems, systems) number of pairs in each correction.
         n, units: queries, and their units of independence.
         exact: whether p-values are those of `bench compare`; False if they come from the large-sample limit.
@@ -57,7 +57,7 @@ class RankedSystems:
     means: NDArray[np.float64]
     ranks: NDArray[np.int64]
     pairs: NDArray[np.float64]
-    alone: NDArray[np.float64]
+    alone: NDArray[np.float64] | None
     sizes: NDArray[np.int64]
     n: int
     units: int
@@ -149,7 +149,7 @@ def rank_by_metrics(metrics: Sequence[Entrants], units: NDArray[np.int64]) -> li
                 means=column_means(one.values),
                 ranks=rank_ranges(one.values, p, mask),
                 pairs=p,
-                alone=pairs.alone,
+                alone=pairs.alone if decided else None,
                 sizes=pairs.sizes,
                 n=len(one.values),
                 units=count,

@@ -66,7 +66,8 @@ def test_a_name_too_short_for_an_id_is_told(run: Run) -> None:
         with pytest.raises(UsageError) as caught:
             find_result(result.folder.parent.parent, name)
         assert (
-            str(caught.value) == f"{name!r} is too short for a result id: give 4 characters of it, or METHOD@DATASET."
+            str(caught.value)
+            == f"{name!r} is too short for a result id: give at least 4 characters of it, or METHOD@DATASET."
         )
 
 

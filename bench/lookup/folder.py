@@ -14,7 +14,7 @@ from bench.lookup.current import Built
 from bench.results.store import LARGEST_JSON, MANIFEST, StoredResult, folders_of
 
 
-class Snapshot:
+class ResultsFolder:
     """A folder of results: listed once, with each manifest searched and each result read at most once.
 
     A result that is stored later is not in it. One that is removed later cannot be read: `read` names it.
@@ -30,9 +30,9 @@ class Snapshot:
         self._read: dict[Path, StoredResult | ResultError] = {}
 
     @staticmethod
-    def of(results: Path | Snapshot) -> Snapshot:
-        """The snapshot itself, or one of a folder."""
-        return results if isinstance(results, Snapshot) else Snapshot(results)
+    def of(results: Path | ResultsFolder) -> ResultsFolder:
+        """The same, or that of a path."""
+        return results if isinstance(results, ResultsFolder) else ResultsFolder(results)
 
     @cached_property
     def folders(self) -> list[Path]:

@@ -9,13 +9,13 @@ import pytest
 
 from bench.base.errors import ResultError, UsageError
 from bench.lookup.finding import find_result
-from bench.lookup.snapshot import Snapshot, json_string
+from bench.lookup.folder import ResultsFolder, json_string
 from bench.results.store import MANIFEST, StoredResult
 
 
-def test_a_snapshot_does_not_see_later_results_and_names_removed_ones(run: Callable[..., StoredResult]) -> None:
+def test_a_listed_folder_does_not_see_later_results_and_names_removed_ones(run: Callable[..., StoredResult]) -> None:
     result = run("bm25")
-    stored = Snapshot(result.folder.parent.parent)
+    stored = ResultsFolder(result.folder.parent.parent)
     assert list(stored.containing(json_string("bm25"))) == [result.folder]
     run("tfidf")
     with pytest.raises(UsageError, match="there is no result 'tfidf@tiny'"):
@@ -29,7 +29,7 @@ def test_a_snapshot_does_not_see_later_results_and_names_removed_ones(run: Calla
 
 def test_a_result_is_read_once(run: Callable[..., StoredResult]) -> None:
     result = run("bm25")
-    stored = Snapshot(result.folder.parent.parent)
+    stored = ResultsFolder(result.folder.parent.parent)
     names = "bm25@tiny", result.manifest.result_id, result.manifest.result_id[:4]
     first, *others = [find_result(stored, name) for name in names]
     assert all(item is first for item in others)
