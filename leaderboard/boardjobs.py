@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bench.base.errors import ResultError, UnavailableError
+from bench.base.errors import ResultError, UnavailableError, UsageError
 from bench.base.plugins import function
 from bench.leaderboard.boards.board import (
     RANKED,
@@ -45,6 +45,7 @@ from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.boards.tables import check_values, read_columns
 from bench.leaderboard.boards.traits import with_repeated_gold
 from bench.leaderboard.buildcache import BuildCache, digest_of, key_of
+from bench.leaderboard.exports.downloads import download_size, write_download
 from bench.leaderboard.pages.compare import write_pairs
 from bench.leaderboard.pages.dataset import write_dataset
 from bench.leaderboard.pages.explorer import Explorer, write_explorer
@@ -61,7 +62,7 @@ from bench.results.store import PER_QUERY, REPEATS, RUN, StoredResult
 #: Use a second process if all results together have at least this many values.
 _WORTH_PROCESSES = 300_000
 #: Raise this when the format of a board's cache entry changes.
-_FORM = 10
+_FORM = 11
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Job:
         results: their folder.
         out: the site's folder.
         verify: whether to read and check rankings and all columns too.
-        most_lines: write rankings and per-query values only for results with at most this many lines.
+        most_bytes: offer the files of results with at most this many bytes.
         keep: whether rows keep their per-query values.
         sized: whether the dataset has a page on library size.
         choices: path of the page of choices on the dataset; empty if there is none.
@@ -88,7 +89,7 @@ class Job:
     results: Path
     out: Path
     verify: bool
-    most_lines: int
+    most_bytes: int
     keep: bool
     sized: bool
     choices: str
@@ -124,7 +125,7 @@ class Job:
                     [place_of(item.folder, self.results), item.has_run, digest]
                     for item, digest in zip(self.members, digests, strict=True)
                 ],
-                "how": [self.verify, self.most_lines, self.keep, self.sized, self.choices],
+                "how": [self.verify, self.most_bytes, self.keep, self.sized, self.choices],
                 "older": sorted(self.older),
                 "evidence": dict(self.evidence),
                 "frame": [self.frame.words.model_dump(), sorted(self.frame.files), self.frame.gates],
@@ -204,13 +205,36 @@ def choice_reader() -> Callable[[Board], tuple[ChoiceBoard, list[Rejected]]]:
 
 def _make_choices(job: Job) -> BoardOutput:
     """Read the choices and write their result pages; their overview page is written once all are known."""
-    writer = Writer(job.out, interrupted=job.interrupted)
-    board, rejected = make_board(job.members, job.results, job.verify, job.older, job.references, {}, job.evidence)
+    cache, key = BuildCache(job.out), job.key()
+    writer = Writer(job.out, distrusted=_damaged_files(job, key), interrupted=job.interrupted)
+    kept = cache.get(job.name, key)
+    verify = job.verify and (kept is None or not _are_unchanged(job))
+    board, rejected = make_board(job.members, job.results, verify, job.older, job.references, {}, job.evidence)
     if board is None:
         return BoardOutput(None, rejected)
     choices, unread = choice_reader()(board)
-    write_results(board, {}, (), job.most_lines, writer, choices.path)
-    return BoardOutput(None, [*rejected, *unread], keys=writer.keys, written=writer.done, choices=choices)
+    rejected += unread
+    # The cache has the pages alone: what the plug-in read is of its own types.
+    if not rejected and (keys := _unchanged_files(job, kept)) is not None:
+        return BoardOutput(None, [], keys=keys, written=WrittenFiles(unchanged=list(keys)), choices=choices)
+    offered = _offer(job, board, rejected, writer)
+    write_results(board, {}, (), offered, job.name, writer, choices.path)
+    if not rejected:
+        cache.put(job.name, key, {"files": _digests(writer.keys, job.out)})
+    return BoardOutput(None, rejected, keys=writer.keys, written=writer.done, choices=choices)
+
+
+def _offer(job: Job, board: Board, rejected: list[Rejected], writer: Writer) -> frozenset[str]:
+    """Write the download of a board; return the ids of the results in it."""
+    results = [*(row.result for row in board.rows), *(item.result for item in board.superseded)]
+    offered = [result for result in results if download_size(result) <= job.most_bytes]
+    try:
+        if offered:
+            write_download(job.name, offered, writer)
+    except (ResultError, UsageError) as error:
+        rejected.append(Rejected(board.name, f"the download is omitted: {error}".replace(f"{job.results}/", "")))
+        return frozenset()
+    return frozenset(result.manifest.result_id for result in offered)
 
 
 def _make(job: Job) -> BoardOutput:
@@ -249,7 +273,8 @@ def _make(job: Job) -> BoardOutput:
     pairs = pairs_of(board)
     write_pairs(board, pairs, explorer, writer)
     write_trend(board, writer)
-    write_results(board, slices, {row.id for row in tools}, job.most_lines, writer)
+    offered = _offer(job, board, rejected, writer)
+    write_results(board, slices, {row.id for row in tools}, offered, job.name, writer)
     board = sample_rows(board, masks, job.keep)
     done = BoardOutput(board, rejected, masks, data.why_not, writer.keys, writer.done, pairs)
     BuildCache(job.out).put(job.name, key, _to_keep(done, job.out))
@@ -268,8 +293,24 @@ def _to_keep(done: BoardOutput, out: Path) -> dict[str, Any]:
         "masks": done.masks,
         "pairs": done.pairs,
         "absent": done.absent,
-        "files": {path: [key, digest_of(out / path)] for path, key in done.keys.items()},
+        "files": _digests(done.keys, out),
     }
+
+
+def _digests(keys: Mapping[str, str], out: Path) -> dict[str, list[str]]:
+    """Path -> key and digest of the files of a board."""
+    return {path: [key, digest_of(out / path)] for path, key in keys.items()}
+
+
+def _unchanged_files(job: Job, kept: Any) -> dict[str, str] | None:
+    """Path -> key of the files of the board's last build; None if one has changed since or the entry is damaged."""
+    try:
+        files = {str(path): (str(key), str(digest)) for path, (key, digest) in kept["files"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    if not all(map(is_path, files)) or any(digest_of(job.out / path) != found for path, (_, found) in files.items()):
+        return None
+    return {path: key for path, (key, _) in files.items()}
 
 
 def _damaged_files(job: Job, key: str) -> frozenset[str]:
@@ -285,20 +326,11 @@ def _damaged_files(job: Job, key: str) -> frozenset[str]:
 def _last_build(job: Job) -> BoardOutput | None:
     """The board from the last build; None if results, site, dataset or code have changed."""
     kept = BuildCache(job.out).get(job.name, job.key())
-    if kept is None:
+    if kept is None or job.of_choices:
         return None
     try:
-        files = {str(path): (str(key), str(digest)) for path, (key, digest) in kept["files"].items()}
-        if not all(map(is_path, files)):
-            return None
-        stated = [
-            (item.folder / name, item.manifest.files.get(name))
-            for item in job.members
-            for name in (PER_QUERY, *_tables_to_verify(item, job.verify))
-        ]
-        if any(digest_of(path) != digest for path, digest in stated):
-            return None
-        if any(digest_of(job.out / path) != digest for path, (_, digest) in files.items()):
+        keys = _unchanged_files(job, kept)
+        if keys is None or not _are_unchanged(job):
             return None
         board = _restore(job, kept)
         rejected = [Rejected(**item) for item in kept["rejected"]]
@@ -306,8 +338,16 @@ def _last_build(job: Job) -> BoardOutput | None:
         masks, absent = kept["masks"], kept["absent"]
     except (ResultError, pa.ArrowException, KeyError, IndexError, TypeError, ValueError, AttributeError):
         return None
-    keys = {path: key for path, (key, _) in files.items()}
-    return BoardOutput(board, rejected, masks, absent, keys, WrittenFiles(unchanged=list(files)), pairs)
+    return BoardOutput(board, rejected, masks, absent, keys, WrittenFiles(unchanged=list(keys)), pairs)
+
+
+def _are_unchanged(job: Job) -> bool:
+    """Whether the tables of the results have the digests of their manifests."""
+    return all(
+        digest_of(item.folder / name) == item.manifest.files.get(name)
+        for item in job.members
+        for name in (PER_QUERY, *_tables_to_verify(item, job.verify))
+    )
 
 
 def _tables_to_verify(result: StoredResult, runs: bool) -> list[str]:

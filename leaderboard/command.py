@@ -44,7 +44,7 @@ def command() -> None:
 @click.option(
     "--downloads/--no-downloads",
     default=None,
-    help="Write rankings and per-query values for download [default: up to a million lines per result].",
+    help="Offer the files of results as a zip file per board [default: up to 10 MB per result].",
 )
 @more_option("--jobs", type=click.IntRange(1, 64), default=None, help="Number of processes [default: one per core].")
 @more_option(
@@ -73,6 +73,7 @@ def command() -> None:
     help="Serve the site on localhost at this port [default: 8000; 0 selects a free one], and build it again whenever "
     "a result changes.",
 )
+@more_option("--timings", is_flag=True, help="Also print the seconds of each stage.")
 @more_option("--strict", is_flag=True, help="Fail with code 4 if a ranking or a dataset is missing.")
 def build(
     out: Path,
@@ -82,6 +83,7 @@ def build(
     baselines: Path | None,
     policy: Path | None,
     port: int | None,
+    timings: bool,
     strict: bool,
     results: Path,
     as_json: bool,
@@ -114,6 +116,7 @@ def build(
                 "written": len(site.files.written),
                 "unchanged": len(site.files.unchanged),
                 "removed": len(site.files.removed),
+                "seconds": site.seconds,
             }
         )
     else:
@@ -122,6 +125,8 @@ def build(
         for sentence in site.incomplete:
             say(f"incomplete: {sentence}")
         click.echo(f"{_summary(site)}: {out / 'index.html'}")
+        for stage, seconds in site.seconds.items() if timings else ():
+            say(f"{seconds:7.2f} s  {stage}")
     if strict and site.incomplete:
         first, more = site.incomplete[0], len(site.incomplete) - 1
         also = f" ({more} more)" if more else ""

@@ -7,6 +7,7 @@ script. The same results give the same bytes: the only times on its pages are th
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,21 +24,21 @@ from bench.leaderboard.boards.libraries import base_of, bases
 from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_boards
 from bench.leaderboard.boards.rankingset import DECLARED, check_references, read_ranking_set, views_of
 from bench.leaderboard.buildcache import BuildCache
+from bench.leaderboard.exports.downloads import download_size
 from bench.leaderboard.exports.write import write_exports
 from bench.leaderboard.pages.registry import ChoiceBoard, Frame, SiteData, pages
 from bench.leaderboard.pages.rendering import render, static_files, use_frame
-from bench.leaderboard.pages.result import download_lines
 from bench.leaderboard.writer import Writer, WrittenFiles
 from bench.lookup.current import Built, is_of_today
 from bench.results.choices import is_choice
 from bench.results.store import RUN, StoredResult
 
 #: Folders of a site that hold no pages.
-_OTHER_FOLDERS = frozenset({"c", "static", "tables"})
+_OTHER_FOLDERS = frozenset({"c", "downloads", "static", "tables"})
 #: If all rankings together have at most this many bytes, each is read and checked, not only those shown.
 _MOST_VERIFIED = 1 << 30
-#: Default limit of lines of all downloads together.
-MOST_DOWNLOADED = 20_000_000
+#: Default limit of bytes of all results offered for download together.
+MOST_DOWNLOADED = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Site:
         rejected: results that are not shown, with reasons.
         incomplete: what the site lacks because data or results were unavailable, as sentences.
         files: files that were written, left unchanged or removed.
+        seconds: wall-clock seconds of each stage.
     """
 
     boards: tuple[Board, ...]
@@ -57,6 +59,7 @@ class Site:
     rejected: tuple[Rejected, ...]
     incomplete: tuple[str, ...]
     files: WrittenFiles
+    seconds: Mapping[str, float]
 
     @property
     def results(self) -> int:
@@ -81,8 +84,8 @@ def build_site(
         results: folder of stored results.
         out: folder of the site; files in it that no build wrote are kept.
         files: page's name -> the file that it is made from, such as the report of `bench reproduce`.
-        downloads: whether to write rankings and per-query values too; by default for results with at most a million
-            lines, or a tenth of that, and so on, so that all together have at most `MOST_DOWNLOADED` lines.
+        downloads: whether to offer the files of results; by default those of results with at most 10 MB, or a tenth of
+            that, and so on, so that all together have at most `MOST_DOWNLOADED` bytes.
         jobs: number of processes; by default one per core if there is enough work.
         progress: advanced by one step per board.
         ranking_set: a TOML file with the datasets to rank on and the reference systems; by default the one that
@@ -110,7 +113,9 @@ def build_site(
     check_apart(results, out)
     # Resolve links: a link to a site is the same site.
     place = out.resolve()
+    stages = _Stages()
     with lock(place.parent / f".{place.name}.lock", f"building {out}", progress):
+        stages.begin("read results")
         decisions = read_decisions(results)
         found, rejected = read_results(results, chosen.references, decisions)
         check_references(set_file, chosen, results, [item for group in found for item in group], rejected)
@@ -128,6 +133,7 @@ def build_site(
         writer.begin()
         boards, masks, absent, pairs, choices = [], {}, {}, {}, []
         with progress.stage("build", len(groups) + len(chosen_groups), "boards") as stage:
+            stages.begin("choices of language models")
             # First, because the pages of datasets link to the choices on them.
             first = _jobs(
                 chosen_groups, results, out, downloads, drawn, chosen.references, decisions, frame, writer.interrupted
@@ -138,6 +144,7 @@ def build_site(
                 choices += [] if done.choices is None else [done.choices]
                 stage.advance()
             paths = {item.board.spec: item.path for item in reversed(choices)}
+            stages.begin("boards")
             work = _jobs(
                 groups, results, out, downloads, drawn, chosen.references, decisions, frame, writer.interrupted, paths
             )
@@ -152,6 +159,7 @@ def build_site(
                     if done.absent:
                         absent[done.board.slug] = f"{done.board.name}: {done.absent}"
                 stage.advance()
+        stages.begin("boards over datasets")
         every = [row.result for board in boards for row in board.rows]
         every += [row.result for item in choices for row in item.board.rows]
         every += [item.result for board in [*boards, *(item.board for item in choices)] for item in board.superseded]
@@ -167,6 +175,7 @@ def build_site(
         cache = BuildCache(out)
         ranked = overall_boards(views, masks, absent, cache)
         histories = [] if gates is None else gate_histories(*gates, every)
+        stages.begin("pages")
         content = SiteData(
             boards,
             views,
@@ -193,15 +202,38 @@ def build_site(
                 writer.put(page.path, render(page.name, "", page.path, **values))
         for path, data in static_files().items():
             writer.put(path, data)
+        stages.begin("exports")
         write_exports(writer.put, boards, ranked)
+        stages.begin("list of files")
         kept = {entry_name(board.view, board.metric, board.kind) for board in ranked if board.standing is not None}
-        cache.finish({job.name for job in work} | kept)
+        cache.finish({job.name for job in (*first, *work)} | kept)
         # Results of an earlier catalogue do not lack a dataset: the current one is available and counts.
         counts = {**at_hand, **chosen.content}
         today = {spec for spec, content in at_hand.items() if counts[spec] == content}
         earlier = {board.slug for board in boards if board.spec in today}
         incomplete = (*without, *unranked, *(said for slug, said in absent.items() if slug not in earlier))
-        return Site(tuple(boards), tuple(choices), tuple(rejected), incomplete, writer.finish())
+        files_done = writer.finish()
+        return Site(tuple(boards), tuple(choices), tuple(rejected), incomplete, files_done, stages.end())
+
+
+class _Stages:
+    """Wall-clock seconds of the stages of a build, one after the other."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+        self._name, self._since = "", 0.0
+
+    def begin(self, name: str) -> None:
+        """End the current stage and begin another."""
+        self.end()
+        self._name, self._since = name, time.perf_counter()
+
+    def end(self) -> dict[str, float]:
+        """End the current stage; return the seconds of all."""
+        if self._name:
+            self._seconds[self._name] = time.perf_counter() - self._since
+        self._name = ""
+        return self._seconds
 
 
 def site_folders() -> frozenset[str]:
@@ -237,7 +269,7 @@ def _jobs(
     keep = sum(result.manifest.dataset.queries for result in every) * len(RANKED) <= MOST_VALUES
     most = sys.maxsize if downloads else 0
     if downloads is None:
-        most = _most_lines([download_lines(result) for result in every])
+        most = _most_bytes([download_size(result) for result in every])
     built: Built = {}
     older = {item.manifest.result_id for item in every if is_of_today(item.manifest, built=built) is False}
     return [
@@ -260,10 +292,10 @@ def _jobs(
     ]
 
 
-def _most_lines(lines: Sequence[int]) -> int:
-    """Maximum lines of a result with downloads. A power of ten, so that a new result seldom changes other pages."""
-    bounds = (10**power for power in range(6, -1, -1))
-    return next((bound for bound in bounds if sum(count for count in lines if count <= bound) <= MOST_DOWNLOADED), 0)
+def _most_bytes(sizes: Sequence[int]) -> int:
+    """Maximum bytes of a result with a download. A power of ten, so that a new result seldom changes other pages."""
+    bounds = (10**power for power in range(7, -1, -1))
+    return next((bound for bound in bounds if sum(size for size in sizes if size <= bound) <= MOST_DOWNLOADED), 0)
 
 
 def _size(path: Path) -> int:

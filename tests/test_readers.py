@@ -117,7 +117,7 @@ INSIDE: dict[str, tuple[str, ...]] = {
     "it looks for an id or a name in files, without reading what they say": (
         *("bench/lookup/folder", "bench/lookup/removal", "bench/registry/added"),
     ),
-    "it packs files as they are": ("leaderboard/submit/code",),
+    "it packs files as they are": ("leaderboard/exports/downloads", "leaderboard/submit/code"),
     "it reads what the system, the platform or pip has written": (
         *("bench/evaluation/machine", "bench/example/source", "bench/models/compiled"),
     ),

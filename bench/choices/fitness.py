@@ -38,6 +38,8 @@ AMONG: dict[Part, str] = {
 CALIBRATION_TOOLS, CALIBRATION_REPEATS = 5, 2
 #: Number of permutations in the test of positions, and its significance level.
 PERMUTATIONS = 10_000
+#: Permutations held at once; divides their number.
+_BLOCK = 500
 LEVEL = 0.01
 #: Accuracy depends on the position if the spread between the best and the worst exceeds this share of the mean.
 SPREAD = 0.5
@@ -131,16 +133,13 @@ def position_test(position: NDArray[np.int64], hit: NDArray[np.float64], seed: i
     """
     if len(np.unique(position)) < 2:
         return None
-    counts = np.bincount(position)
-    used = counts > 0
+    used, place, counts = np.unique(position, return_inverse=True, return_counts=True)
     random = np.random.default_rng(seed)
-
-    def spread(values: NDArray[np.float64]) -> float:
-        sums = np.bincount(position, values, minlength=len(counts))[used]
-        return float((sums**2 / counts[used]).sum())
-
-    observed = spread(hit)
-    extreme = sum(spread(random.permutation(hit)) >= observed * (1 - 1e-12) for _ in range(PERMUTATIONS))
+    at = (place[:, None] == np.arange(len(used))).astype(np.float64)
+    observed, extreme = (hit @ at) ** 2 @ (1 / counts), 0
+    for _ in range(PERMUTATIONS // _BLOCK):
+        permuted = np.stack([random.permutation(hit) for _ in range(_BLOCK)])
+        extreme += int(((permuted @ at) ** 2 @ (1 / counts) >= observed * (1 - 1e-12)).sum())
     return (1 + extreme) / (1 + PERMUTATIONS)
 
 

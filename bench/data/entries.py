@@ -141,6 +141,11 @@ def dataset_entries() -> dict[str, DatasetEntry]:
     return dict(sorted({**_installed_datasets().entries, **_added_datasets().entries}.items()))
 
 
+def known_entry(name: str) -> DatasetEntry | None:
+    """The dataset with this id; None if there is none, or if it is damaged."""
+    return _added_datasets().entries.get(name) or _installed_datasets().entries.get(name)
+
+
 def broken_datasets() -> dict[str, str]:
     """Name -> why the dataset cannot be used, for damaged cards and folders."""
     return {**_installed_datasets().broken, **_added_datasets().broken}

@@ -12,7 +12,7 @@ from bench.base.errors import BenchError
 from bench.base.spec import parse
 from bench.registry.methods import check_spec, is_registered
 from bench.results.commands import dataset_defaults, print_command, settings_of, stated_settings
-from bench.results.manifest import Manifest
+from bench.results.manifest import Manifest, StoredSettings
 from bench.results.settings import RunSettings
 
 #: Settings with defaults from the dataset.
@@ -31,16 +31,15 @@ def contradictions(manifest: Manifest) -> list[str]:
     ]
     if manifest.method.cut is not None and stated["cut"] == "none":
         faults.append(f"its conditions have {manifest.method.cut}, which is not a cut of a method's ranking")
-    if not _is_command_of(manifest):
+    if not _is_command_of(manifest, asked):
         written = manifest.environment.command
         faults.append(f"its command is `{written}`, and its conditions are those of `{print_command(asked)}`")
     return faults
 
 
-def _is_command_of(manifest: Manifest) -> bool:
+def _is_command_of(manifest: Manifest, asked: StoredSettings) -> bool:
     """Whether the command in a manifest follows from its settings."""
-    written, asked = manifest.environment.command, settings_of(manifest)
-    data, spec = manifest.dataset, manifest.method.spec
+    written, data, spec = manifest.environment.command, manifest.dataset, manifest.method.spec
     if manifest.method.run_file is not None:
         return not written.startswith("bench run ")
     if manifest.settings is not None:
@@ -65,9 +64,12 @@ def resolved_settings(manifest: Manifest) -> RunSettings | None:
 
     None for a scored run file, and if the manifest's command contradicts them.
     """
-    if manifest.method.run_file is not None or not _is_command_of(manifest):
+    if manifest.method.run_file is not None:
+        return None
+    asked = settings_of(manifest)
+    if not _is_command_of(manifest, asked):
         return None
     data = manifest.dataset
     stated = {"split": data.split, "limit": data.limit, "template": data.template}
     stated |= {"depth": manifest.depth, "repeats": manifest.repeats}
-    return RunSettings(**settings_of(manifest).non_defaults() | stated)
+    return RunSettings(**asked.non_defaults() | stated)

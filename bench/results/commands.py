@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, get_args
 
-from bench.data.entries import dataset_entries
+from bench.data.entries import known_entry
 from bench.results.manifest import Manifest, StoredSettings
 from bench.results.settings import CutKind, RunSettings, option
 
@@ -69,7 +69,7 @@ def _read_cut(name: str | None) -> tuple[CutKind, float | None]:
 
 def dataset_defaults(spec: str) -> dict[str, str]:
     """The default split and template of a dataset; empty if the dataset is unknown."""
-    entry = dataset_entries().get(spec.partition("(")[0])
+    entry = known_entry(spec.partition("(")[0])
     return {} if entry is None else {"split": entry.card.split, "template": entry.card.template}
 
 

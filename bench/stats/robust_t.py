@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.stats.distributions import student_quantiles, student_tails
-from bench.stats.units import residual_sums, robust_mean
+from bench.stats.units import errors_of_residuals, residual_sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +76,8 @@ def robust_t(values: NDArray[np.float64], units: NDArray[np.int64]) -> RobustT:
 
     Args and errors as in `bench.stats.units.unit_sums`.
     """
-    means, errors, freedom = robust_mean(values, units)
-    _, residuals, _ = residual_sums(values, units)
+    means, residuals, sizes = residual_sums(values, units)
+    errors, freedom = errors_of_residuals(residuals, sizes)
     squares = residuals * residuals
     spread, cubes = squares.sum(axis=1), (squares * residuals).sum(axis=1)
     fourths = (squares * squares).sum(axis=1)

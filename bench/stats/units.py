@@ -72,13 +72,17 @@ def unit_sums(values: NDArray[np.float64], units: NDArray[np.int64]) -> tuple[ND
     if not len(table) or len(codes) != len(table):
         raise ValueError(f"units must name the unit of each query: {len(codes)} for {len(table)} queries")
     sizes = np.bincount(codes)
-    ends = np.cumsum(sizes).tolist()
+    ends = np.cumsum(sizes)
     ordered = table[np.argsort(codes, kind="stable")]
-    sums = np.empty((len(sizes), table.shape[1]))
-    for column in range(table.shape[1]):
+    # Without negative zeros, as from `fsum`.
+    sums = np.add.reduceat(ordered, ends - sizes, axis=0) + 0.0
+    # Exact up to the rounding of the result, so that differences that cancel leave almost nothing: a sum of two numbers
+    # is so as it is.
+    large = np.flatnonzero(sizes > 2)
+    spans = list(zip((ends - sizes)[large].tolist(), ends[large].tolist(), strict=True))
+    for column in range(table.shape[1]) if spans else ():
         column_values = ordered[:, column].tolist()
-        # Exact up to the rounding of the result, so that differences that cancel leave almost nothing.
-        sums[:, column] = [math.fsum(column_values[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
+        sums[large, column] = [math.fsum(column_values[start:end]) for start, end in spans]
     return sums, sizes
 
 
@@ -139,16 +143,27 @@ def robust_mean(
         unknown: errors are NaN, and degrees of freedom 0.
     """
     means, residuals, sizes = residual_sums(values, units)
+    return means, *errors_of_residuals(residuals, sizes)
+
+
+def errors_of_residuals(
+    residuals: NDArray[np.float64], sizes: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The standard errors and degrees of freedom of `robust_mean`.
+
+    Args:
+        residuals, sizes: as from `residual_sums`.
+    """
     n = int(sizes.sum())
     if len(sizes) < 2:
-        return means, np.full(len(means), np.nan), np.zeros(len(means))
+        return np.full(len(residuals), np.nan), np.zeros(len(residuals))
     leverage = 1 - sizes / n
     errors = np.sqrt((residuals * residuals / leverage).sum(axis=1)) / n
     shares = sizes / n
     weights = shares * shares / leverage
     squares = float((shares * shares).sum()), float((weights * weights).sum())
     freedom = 1 / (squares[0] + float(weights.sum()) ** 2 - squares[1])
-    return means, errors, np.full(len(means), freedom)
+    return errors, np.full(len(residuals), freedom)
 
 
 def residual_sums(

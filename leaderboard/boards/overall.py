@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -16,10 +16,11 @@ from bench.comparison.best import best_over_datasets, worse_on
 from bench.comparison.report import BestOverDatasets
 from bench.leaderboard.boards.board import RANKED, Board, Row, RowSample, references_of
 from bench.leaderboard.boards.rankingset import View
-from bench.leaderboard.boards.standings import RankedSystems, over_datasets_limit, rank_systems
+from bench.leaderboard.boards.standings import Entrants, RankedSystems, over_datasets_limit, rank_by_metrics
 from bench.leaderboard.buildcache import BuildCache, key_of
 from bench.results.store import PER_QUERY, span_of
 from bench.results.units import number_units
+from bench.stats.bounded import Span
 from bench.stats.macro import lead_intervals, macro_intervals, macro_values
 
 #: Maximum values to resample one by one; beyond that, means and errors are resampled.
@@ -101,10 +102,10 @@ def overall_boards(
         cache: the site's build cache: tests of unchanged results are not repeated.
     """
     return [
-        overall(view, metric, kind, masks, cache)
+        board
         for view in views
         for kind in view_kinds(view, masks, absent)
-        for metric in RANKED
+        for board in overall_by_metrics(view, RANKED, kind, masks, cache)
     ]
 
 
@@ -134,15 +135,41 @@ def overall(
     masks: Mapping[str, Mapping[str, NDArray[np.bool_]]],
     cache: BuildCache | None = None,
 ) -> Overall:
-    """Build a board over datasets.
+    """Build a board over datasets; arguments as in `overall_by_metrics`."""
+    return overall_by_metrics(view, [metric], kind, masks, cache)[0]
+
+
+def overall_by_metrics(
+    view: View,
+    metrics: Sequence[str],
+    kind: str,
+    masks: Mapping[str, Mapping[str, NDArray[np.bool_]]],
+    cache: BuildCache | None = None,
+) -> list[Overall]:
+    """Build the board over datasets of each metric.
 
     Args:
         view: the datasets, independent of which results exist.
-        metric: one of RANKED.
+        metrics: of RANKED.
         kind: `all` queries, or those whose gold is all `seen` or all `unseen`.
         masks: board's slug -> kind -> (judged queries,).
         cache: the site's build cache.
     """
+    taken = [_take(view, metric, kind, masks) for metric in metrics]
+    numbers: list[_Numbers | None] = [None] * len(taken)
+    names, keys = [entry_name(view, metric, kind) for metric in metrics], [one.key() for one in taken]
+    if cache is not None:
+        numbers = [_restore(cache.get(name, key)) for name, key in zip(names, keys, strict=True)]
+    fresh = [i for i, found in enumerate(numbers) if found is None]
+    for i, made in zip(fresh, _compute([taken[i] for i in fresh]), strict=True):
+        numbers[i] = made
+        if cache is not None and made.standing is not None:
+            cache.put(names[i], keys[i], made)
+    return [_show(view, one, found) for one, found in zip(taken, numbers, strict=True) if found is not None]
+
+
+def _take(view: View, metric: str, kind: str, masks: Mapping[str, Mapping[str, NDArray[np.bool_]]]) -> _Taken:
+    """The rows of a board over datasets, and what of them counts."""
     used = [board for board in view.boards if kind == "all" or kind in masks.get(board.slug, {})]
     rows: dict[str, dict[int, Row]] = {}
     for position, board in enumerate(used):
@@ -159,40 +186,66 @@ def overall(
     by_limit = {key for key, by_board in whole.items() if any(row.values is None for row in by_board.values())}
     if by_limit and not declared:
         by_limit = set(whole)
-    taken = _Taken(
+    return _Taken(
         metric,
         kind,
         used,
         [None if kind == "all" else masks[board.slug][kind] for board in used],
+        rows,
         whole,
         dict(zip(whole, references_of(firsts).tolist(), strict=True)),
         frozenset(by_limit),
+        declared,
     )
-    name, key = entry_name(view, metric, kind), taken.key()
-    numbers = None if cache is None else _restore(cache.get(name, key))
-    if numbers is None:
-        unplaced = by_limit if declared else set()
-        ranked = [key for key, by_board in whole.items() if not by_board[0].oracle and key not in unplaced]
-        limit = bool(by_limit) and not declared
-        standing = _standing(taken, ranked, limit) if ranked else None
-        spans = _spans(taken, [key for key in whole if key not in by_limit], limit=False)
-        spans |= _spans(taken, [key for key in whole if key in by_limit], limit=True)
-        tested = kind == "all" and not limit and all(metric in board.standings for board in used)
-        contenders = _contenders(standing, spans) if tested else []
-        span = span_of(metric).of_differences()
-        leads = np.empty((0, 3))
-        if contenders:
-            leads = lead_intervals(taken.values(contenders), taken.units(), taken.sources, span)
-        numbers = _Numbers(spans, standing, leads)
-        if cache is not None and standing is not None:
-            cache.put(name, key, numbers)
+
+
+def _compute(boards: Sequence[_Taken]) -> list[_Numbers]:
+    """The slow parts of boards of several metrics over the same datasets."""
+    standings = _standings(boards)
+    spans = [dict[str, NDArray[np.float64]]() for _ in boards]
+    # Metrics with the same range share their draws.
+    alike = defaultdict[Span, list[int]](list)
+    for i, one in enumerate(boards):
+        alike[span_of(one.metric)].append(i)
+        spans[i] |= _limit_spans(one, [key for key in one.whole if key in one.by_limit])
+    for span, members in alike.items():
+        keys = [[key for key in boards[i].whole if key not in boards[i].by_limit] for i in members]
+        if any(keys):
+            first = boards[members[0]]
+            tables = [boards[i].values(own) for i, own in zip(members, keys, strict=True) if own]
+            together = [np.hstack(parts) for parts in zip(*tables, strict=True)]
+            ends = macro_intervals(together, units=first.units(), sources=first.sources, span=span)
+            places = iter(ends)
+            for i, own in zip(members, keys, strict=True):
+                spans[i] |= {key: next(places) for key in own}
+    return [
+        _Numbers(found, standing, _leads(one, standing, found))
+        for one, standing, found in zip(boards, standings, spans, strict=True)
+    ]
+
+
+def _leads(
+    taken: _Taken, standing: RankedSystems | None, spans: Mapping[str, NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    """(contenders, 3) leads of the best contender; empty if there are none, or a dataset has no tests."""
+    tested = taken.kind == "all" and not taken.limit and all(taken.metric in board.standings for board in taken.boards)
+    contenders = _contenders(standing, spans) if tested else []
+    if not contenders:
+        return np.empty((0, 3))
+    span = span_of(taken.metric).of_differences()
+    return lead_intervals(taken.values(contenders), taken.units(), taken.sources, span)
+
+
+def _show(view: View, taken: _Taken, numbers: _Numbers) -> Overall:
+    """The board of a metric, from its numbers."""
     spans, standing = numbers.spans, numbers.standing
-    ordered = [_make_row(taken, key, by_board, spans.get(key), standing) for key, by_board in rows.items()]
+    ordered = [_make_row(taken, key, by_board, spans.get(key), standing) for key, by_board in taken.rows.items()]
     ordered.sort(key=_order)
     best = None
     if standing is not None and len(numbers.leads):
         best = _best(taken, _contenders(standing, spans), numbers.leads, standing)
-    return Overall(view, metric, kind, tuple(used), tuple(ordered), standing, declared, bool(by_limit), best)
+    parts = tuple(taken.boards), tuple(ordered), standing, taken.declared, bool(taken.by_limit), best
+    return Overall(view, taken.metric, taken.kind, *parts)
 
 
 def entry_name(view: View, metric: str, kind: str) -> str:
@@ -220,14 +273,16 @@ def _restore(kept: Any) -> _Numbers | None:
 
 @dataclass(frozen=True)
 class _Taken:
-    """The methods that have all datasets, and the values that count.
+    """The methods of a board over datasets, and the values that count.
 
     Attributes:
         metric, kind, boards: as in `Overall`.
         masks: (datasets,) which queries are of the kind; None for all.
-        rows: key -> the method's row on each dataset.
+        rows: key -> the method's row on each dataset that it has.
+        whole: the same of methods that have all datasets.
         references: key -> whether it is a reference.
         by_limit: keys whose values were not kept.
+        declared: as in `Overall`.
     """
 
     metric: str
@@ -235,8 +290,15 @@ class _Taken:
     boards: Sequence[Board]
     masks: Sequence[NDArray[np.bool_] | None]
     rows: Mapping[str, Mapping[int, Row]]
+    whole: Mapping[str, Mapping[int, Row]]
     references: Mapping[str, bool]
     by_limit: frozenset[str]
+    declared: bool
+
+    @property
+    def limit(self) -> bool:
+        """Whether all methods are ranked in the large-sample limit."""
+        return bool(self.by_limit) and not self.declared
 
     @property
     def sources(self) -> list[str]:
@@ -257,11 +319,11 @@ class _Taken:
                         key,
                         [by_board[position].result.manifest.files[PER_QUERY] for position in range(len(self.boards))],
                     ]
-                    for key, by_board in self.rows.items()
+                    for key, by_board in self.whole.items()
                 ],
                 "sources": self.sources,
                 "masks": [None if mask is None else hashlib.sha256(mask.tobytes()).hexdigest() for mask in self.masks],
-                "references": [key for key in self.rows if self.references[key]],
+                "references": [key for key in self.whole if self.references[key]],
                 "how": [self.column, self.kind, sorted(self.by_limit)],
             }
         )
@@ -273,7 +335,9 @@ class _Taken:
             assert row.values is not None
             return row.values[:, self.column] if mask is None else row.values[mask, self.column]
 
-        return [np.column_stack([column(self.rows[key][i], mask) for key in keys]) for i, mask in enumerate(self.masks)]
+        return [
+            np.column_stack([column(self.whole[key][i], mask) for key in keys]) for i, mask in enumerate(self.masks)
+        ]
 
     def units(self) -> list[NDArray[np.int64]]:
         """For each dataset, (queries,)."""
@@ -286,7 +350,7 @@ class _Taken:
     def samples(self, keys: Iterable[str], of: Callable[[RowSample], NDArray[np.float64]]) -> NDArray[np.float64]:
         """(datasets, keys) sample statistics for the kind of queries."""
         positions = range(len(self.boards))
-        return np.array([[of(self.rows[key][i].samples[self.kind])[self.column] for key in keys] for i in positions])
+        return np.array([[of(self.whole[key][i].samples[self.kind])[self.column] for key in keys] for i in positions])
 
 
 def _order(row: OverallRow) -> tuple[bool, bool, int, bool, int, float, str]:
@@ -295,17 +359,13 @@ def _order(row: OverallRow) -> tuple[bool, bool, int, bool, int, float, str]:
     return bool(row.lacks), row.row.oracle, len(row.lacks), *last
 
 
-def _spans(taken: _Taken, keys: Sequence[str], limit: bool) -> dict[str, NDArray[np.float64]]:
-    """Key -> its mean over sources with the interval."""
-    span = span_of(taken.metric)
+def _limit_spans(taken: _Taken, keys: Sequence[str]) -> dict[str, NDArray[np.float64]]:
+    """Key -> its mean over sources with the interval, of rows without values."""
     if not keys:
         return {}
-    if limit:
-        means, errors = taken.samples(keys, attrgetter("means")), taken.samples(keys, attrgetter("errors"))
-        own = np.array([[_own(taken.rows[key][i], taken) for key in keys] for i in range(len(means))])
-        spans = over_datasets_limit(means, errors, own, taken.sources, span)
-    else:
-        spans = macro_intervals(taken.values(keys), units=taken.units(), sources=taken.sources, span=span)
+    means, errors = taken.samples(keys, attrgetter("means")), taken.samples(keys, attrgetter("errors"))
+    own = np.array([[_own(taken.whole[key][i], taken) for key in keys] for i in range(len(means))])
+    spans = over_datasets_limit(means, errors, own, taken.sources, span_of(taken.metric))
     return dict(zip(keys, spans, strict=True))
 
 
@@ -319,17 +379,36 @@ def _own(row: Row, taken: _Taken) -> tuple[float, float]:
     return sample.means[taken.column] - reach, sample.means[taken.column] + reach
 
 
-def _standing(taken: _Taken, ranked: Sequence[str], limit: bool) -> RankedSystems:
-    """Tests and ranks of methods that have all datasets, by their means over sources.
+def _standings(boards: Sequence[_Taken]) -> list[RankedSystems | None]:
+    """Tests and ranks of the methods that have all datasets, by their means over sources; None if there are none.
 
     Signs of the units of all datasets are flipped, so ranks are about these datasets and not about others like them.
     """
-    own = np.array([taken.references[key] for key in ranked])
-    if limit:
-        # The rows have no values, so only the sources' means can be tested, which are too few for conclusions.
-        units = np.unique(taken.sources, return_inverse=True)[1].astype(np.int64)
-        return rank_systems(ranked, taken.samples(ranked, attrgetter("means")), units, own)
-    return rank_systems(ranked, *macro_values(taken.values(ranked), taken.units(), taken.sources), own)
+    entrants = defaultdict[bool, list[tuple[int, Entrants]]](list)
+    for i, one in enumerate(boards):
+        unplaced = one.by_limit if one.declared else frozenset()
+        ranked = [key for key, by_board in one.whole.items() if not by_board[0].oracle and key not in unplaced]
+        if ranked and one.limit:
+            values = one.samples(ranked, attrgetter("means"))
+        elif ranked:
+            values = macro_values(one.values(ranked), one.units(), one.sources)[0]
+        else:
+            continue
+        own = np.array([one.references[key] for key in ranked])
+        entrants[one.limit].append((i, Entrants(ranked, values, own)))
+    found: list[RankedSystems | None] = [None] * len(boards)
+    for limit, members in entrants.items():
+        first = boards[members[0][0]]
+        if limit:
+            # The rows have no values, so only the sources' means can be tested, which are too few for conclusions.
+            units = np.unique(first.sources, return_inverse=True)[1].astype(np.int64)
+        else:
+            units = macro_values([np.empty((len(codes), 0)) for codes in first.units()], first.units(), first.sources)[
+                1
+            ]
+        for (i, _), standing in zip(members, rank_by_metrics([one for _, one in members], units), strict=True):
+            found[i] = standing
+    return found
 
 
 def _contenders(standing: RankedSystems | None, spans: Mapping[str, NDArray[np.float64]]) -> list[str]:
@@ -346,7 +425,7 @@ def _best(
     worse = []
     for position, board in enumerate(taken.boards):
         found, keys = board.standings[taken.metric], {row.id: row.key for row in board.rows}
-        mine = found.ids.index(taken.rows[best][position].id)
+        mine = found.ids.index(taken.whole[best][position].id)
         # Another row of the same key is no competitor: readers see no difference.
         rivals = [
             (keys[name], float(found.means[i]), float(found.pairs[mine, i]))

@@ -16,7 +16,7 @@ from bench.base.errors import BenchError
 from bench.base.parameters import method_parameters
 from bench.data.card import MANIFEST, Card
 from bench.data.dataset import Dataset
-from bench.data.entries import dataset_entries
+from bench.data.entries import known_entry
 from bench.data.novelty import novelty
 from bench.data.parquet import read_dataset
 from bench.interface.method import OracleMethod
@@ -111,7 +111,7 @@ def state_of_data(spec: str) -> str:
 
 def card_of(spec: str) -> Card | None:
     """The card of a dataset that this installation knows."""
-    entry = dataset_entries().get(spec.partition("(")[0])
+    entry = known_entry(spec.partition("(")[0])
     return None if entry is None else entry.card
 
 

@@ -1,13 +1,9 @@
-"""The page of a result: command, numbers, manifest and downloads."""
+"""The page of a result: command, numbers and manifest."""
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import io
 import math
 from collections.abc import Collection, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.base.errors import ResultError
-from bench.evaluation.run_files import write_trec
 from bench.leaderboard.boards.board import RANKED, Board, Row, family_of
 from bench.leaderboard.boards.names import title_of
 from bench.leaderboard.boards.risk_coverage import risk_coverage
+from bench.leaderboard.exports.downloads import download_path
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import picture, render
@@ -29,7 +25,7 @@ from bench.results.commands import command
 from bench.results.costs import break_even
 from bench.results.failures import reasons
 from bench.results.repeats import chance_sentence, repeats_line
-from bench.results.store import PER_QUERY, RUN, StoredResult
+from bench.results.store import StoredResult
 from bench.results.units import number_units
 from bench.show.numbers import significant
 from bench.stats.noninferiority import FEWEST_UNITS, enough_units
@@ -41,15 +37,22 @@ _ANSWERED, _WRONG = "coverage: share of queries answered", "risk: share of wrong
 
 
 def write_results(
-    board: Board, slices: Slices, tools: Collection[str], most_lines: int, writer: Writer, choices: str = ""
+    board: Board,
+    slices: Slices,
+    tools: Collection[str],
+    offered: Collection[str],
+    archive: str,
+    writer: Writer,
+    choices: str = "",
 ) -> None:
-    """Write the pages and downloads of all results of a board, superseded ones included.
+    """Write the pages of all results of a board, superseded ones included.
 
     Args:
         board: the board.
         slices: slice -> value -> (judged queries,).
         tools: ids of results that have a page about their tools.
-        most_lines: write rankings and per-query values only for results with at most this many lines.
+        offered: ids of results in the board's download.
+        archive: the name of that download.
         writer: the site's writer.
         choices: the choices, if the results are choices of language models and the site shows them.
     """
@@ -57,19 +60,20 @@ def write_results(
     for row in board.rows:
         about = {"name": row.title, "family": row.family, "marks": row.marks, "newer": "", "tools": row.id in tools}
         about |= {"slices": _tables(row, slices, board.units), "choices": choices}
-        _write(row.result, board, most_lines, writer, trend=trends.get(row.id, ""), **about)
+        about |= {"offered": row.id in offered, "archive": download_path(archive)}
+        _write(row.result, board, writer, trend=trends.get(row.id, ""), **about)
     for item in board.superseded:
         method = item.result.manifest.method
         family = method.spec if method.run_file else family_of(method.spec)
         about = {"name": str(title_of(method)), "family": family, "marks": item.marks, "newer": item.newer}
         about |= {"slices": [], "tools": False, "choices": choices}
-        _write(item.result, board, most_lines, writer, trend=trends[item.newer], **about)
+        about |= {"offered": item.id in offered, "archive": download_path(archive)}
+        _write(item.result, board, writer, trend=trends[item.newer], **about)
 
 
-def _write(result: StoredResult, board: Board, most_lines: int, writer: Writer, *, trend: str, **about: Any) -> None:
-    """Write the page and the downloads of a result; `about` holds further template variables."""
+def _write(result: StoredResult, board: Board, writer: Writer, *, trend: str, **about: Any) -> None:
+    """Write the page of a result; `about` holds further template variables."""
     manifest = result.manifest
-    offered = download_lines(result) <= most_lines
     page = render(
         "result",
         "../",
@@ -82,7 +86,6 @@ def _write(result: StoredResult, board: Board, most_lines: int, writer: Writer, 
         fewest=FEWEST_UNITS,
         board_name=board.name,
         board_slug=board.slug,
-        downloads=offered,
         has_run=result.has_run,
         repeats_line=repeats_line(result.metrics),
         break_even=break_even(manifest, result.metrics),
@@ -91,22 +94,7 @@ def _write(result: StoredResult, board: Board, most_lines: int, writer: Writer, 
         chance=[said for name in RANKED if (said := chance_sentence(result.metrics, name))],
         **about,
     )
-    start = f"r/{manifest.result_id}"
-    writer.put(f"{start}.html", page)
-    # By pydantic: the json module indents in Python, which took a third of the time of a large site.
-    stated, numbers = manifest.model_dump_json(indent=1), result.metrics.model_dump_json(indent=1)
-    writer.put(f"{start}-manifest.json", f'{{"manifest": {stated},\n"metrics": {numbers}}}\n')
-    if offered:
-        run, values = (manifest.files.get(name, "") for name in (RUN, PER_QUERY))
-        if result.has_run:
-            writer.put_made(f"{start}.run.gz", _key(run), partial(_trec, result))
-        writer.put_made(f"{start}.csv.gz", _key(values), partial(_csv, result))
-
-
-def download_lines(result: StoredResult) -> int:
-    """Number of download lines of a result, at least one: of its ranking or, without one, of its values."""
-    data = result.manifest.dataset
-    return max(1, data.queries * (min(result.manifest.depth, data.tools) if result.has_run else 1))
+    writer.put(f"r/{manifest.result_id}.html", page)
 
 
 def _risk(result: StoredResult) -> dict[str, Any] | None:
@@ -141,30 +129,6 @@ def _risk(result: StoredResult) -> dict[str, Any] | None:
 def _threshold(score: float) -> str:
     """A score; for failures and empty answers, which have none, a word."""
     return significant(score) if math.isfinite(score) else "failed" if score > 0 else "nothing returned"
-
-
-def _key(digest: str) -> str:
-    return hashlib.sha256(f"1 {digest}".encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _gzip(data: bytes) -> bytes:
-    # Without name and time, the same run gives the same bytes.
-    return gzip.compress(data, compresslevel=6, mtime=0)
-
-
-def _trec(result: StoredResult) -> bytes:
-    # The first of several repeats: the format has room for one.
-    return _gzip("".join(write_trec(result.of_repeat())).encode("utf-8", "surrogatepass"))
-
-
-def _csv(result: StoredResult) -> bytes:
-    import pyarrow.csv as pc
-
-    table = result.per_query
-    plain = [name for name in table.column_names if not pa.types.is_nested(table.schema.field(name).type)]
-    out = io.BytesIO()
-    pc.write_csv(table.select(plain), out)
-    return _gzip(out.getvalue())
 
 
 def _tables(row: Row, slices: Slices, units: NDArray[np.int64] | None) -> list[dict[str, Any]]:

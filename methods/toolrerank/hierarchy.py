@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 Codes = NDArray[np.int64]
 #: Tools of one query, the most relevant first, and their logits.
@@ -90,6 +89,8 @@ def components(alike: NDArray[np.bool_]) -> NDArray[np.int64]:
     Args:
         alike: (length, length), symmetric.
     """
+    from scipy.sparse.csgraph import connected_components
+
     _, labels = connected_components(alike, directed=False)
     _, lowest = np.unique(labels, return_index=True)
     return np.asarray(lowest[labels], dtype=np.int64)

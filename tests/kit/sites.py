@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import pickle
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -38,7 +39,8 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.attributes: list[tuple[str, str]] = []
         self.texts: list[str] = []
-        self.text = path.read_text("utf-8")
+        data = path.read_bytes()
+        self.text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
         self.feed(self.text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

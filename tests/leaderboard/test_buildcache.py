@@ -162,7 +162,7 @@ def test_rankings_are_read_again_only_where_they_are_verified(
     most: int, few: Path, build: Callable[..., Any], computed: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(site_module, "_MOST_VERIFIED", most)
-    assert not list(build(downloads=False).folder.rglob("*.gz"))
+    assert not list(build(downloads=False).folder.rglob("*.zip"))
     for table in few.glob("*/*/run.parquet"):
         table.write_bytes(table.read_bytes()[:-1] + b"x")
     computed.clear()
@@ -172,7 +172,7 @@ def test_rankings_are_read_again_only_where_they_are_verified(
 
 def test_a_page_that_was_damaged_since_is_mended(begun: Any, build: Callable[..., Any]) -> None:
     board = f"d/{begun.board.slug}.html"
-    pages = [next(begun.folder.glob(pattern)) for pattern in ("r/*.html", board, "e/*/q0.js", "r/*.csv.gz")]
+    pages = [next(begun.folder.glob(pattern)) for pattern in ("r/*.html", board, "e/*/q0.js", "downloads/*.zip")]
     content = begun.bytes()
     for page in pages:
         page.write_bytes(page.read_bytes()[:50])

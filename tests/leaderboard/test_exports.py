@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import gzip
 import io
 import json
 import re
@@ -59,9 +60,10 @@ def boards_of(results: list[StoredResult]) -> list[Board]:
 def written(results: list[StoredResult]) -> Exports:
     by_key: Exports = {}
 
-    def put(path: str, text: str) -> None:
+    def put(path: str, content: str | bytes) -> None:
         assert path not in by_key
-        assert re.fullmatch(r"(?:[a-z0-9-]+/)?[a-z0-9][a-z0-9-]*\.[a-z]+", path)
+        assert re.fullmatch(r"(?:[a-z0-9-]+/)?[a-z0-9][a-z0-9-]*\.[a-z]+(?:\.gz)?", path)
+        text = gzip.decompress(content).decode("utf-8") if isinstance(content, bytes) else content
         text.encode("utf-8")
         by_key[path] = text
 
@@ -109,8 +111,8 @@ def test_the_same_results_in_any_order_give_the_same_bytes(hostile: list[StoredR
 
 def test_no_results_give_files_without_any() -> None:
     result = written([])
-    assert set(result) == {"results.csv", "results.json", "methods.bib"}
-    assert len(result["results.csv"].splitlines()) == 1
+    assert set(result) == {"results.csv.gz", "results.json", "methods.bib"}
+    assert len(result["results.csv.gz"].splitlines()) == 1
 
 
 def test_paths_are_told_and_cannot_be_bent(results: list[StoredResult], hostile: list[StoredResult]) -> None:
@@ -125,7 +127,7 @@ def test_paths_are_told_and_cannot_be_bent(results: list[StoredResult], hostile:
 
 
 def test_csv_has_a_line_for_each_result_and_metric_and_its_numbers(results: list[StoredResult]) -> None:
-    frame = pd.read_csv(io.StringIO(written(results)["results.csv"]))
+    frame = pd.read_csv(io.StringIO(written(results)["results.csv.gz"]))
     assert len(frame) == sum(len(result.metrics.metrics) for result in results)
     for result in results:
         rows = frame[frame.result_id == result.manifest.result_id].set_index("metric")
@@ -137,7 +139,7 @@ def test_csv_has_a_line_for_each_result_and_metric_and_its_numbers(results: list
 
 
 def test_csv_cells_stay_in_their_line_and_are_no_formulas(hostile: list[StoredResult]) -> None:
-    text = written(hostile)["results.csv"]
+    text = written(hostile)["results.csv.gz"]
     rows = list(csv.reader(io.StringIO(text)))
     assert {len(row) for row in rows} == {len(rows[0])}
     assert len(text.splitlines()) == len(rows)
@@ -246,7 +248,7 @@ def test_any_name_survives_every_form(results: list[StoredResult], text: str, ma
     )
     result = written([results[1], odd])
     schema().validate(json.loads(result["results.json"]))
-    rows = list(csv.reader(io.StringIO(result["results.csv"])))
+    rows = list(csv.reader(io.StringIO(result["results.csv.gz"])))
     assert {len(row) for row in rows} == {len(rows[0])}
 
 

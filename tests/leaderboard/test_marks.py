@@ -77,7 +77,7 @@ def test_a_mark_stands_on_the_row_and_in_every_export(mark: str, key: str, overa
         assert shown in site.page(f"r/{row.id}.html").text
     stated = {item["result_id"]: item["marks"] for item in json.loads(site.page("results.json").text)["results"]}
     (text,) = [item for item in stated[row.id] if item.startswith(mark)]
-    lines = list(csv.DictReader(site.page("results.csv").text.splitlines()))
+    lines = list(csv.DictReader(site.page("results.csv.gz").text.splitlines()))
     splits = [item["marks"].split("; ") for item in lines if item["result_id"] == row.id]
     assert splits
     assert all(text in marks for marks in splits)
@@ -146,7 +146,7 @@ def test_results_of_an_older_protocol_are_kept_marked_and_not_ranked(marked_site
     assert ">protocol 0.9</span>" in site.page(f"r/{values}.html").text
     stated = {item["result_id"]: item["marks"] for item in json.loads(site.page("results.json").text)["results"]}
     assert stated[values] == ["from traces", "synthetic queries", "protocol 0.9", "older code"]
-    assert "protocol 0.9" in site.page("results.csv").text
+    assert "protocol 0.9" in site.page("results.csv.gz").text
     current = {board.slug for board in site.made.boards if board.current}
     assert {path.stem for path in (site.folder / "tables").glob("*.tex")} == current
 

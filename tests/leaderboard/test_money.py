@@ -63,7 +63,7 @@ def test_exports_say_what_a_query_costs(marked_site: Any) -> None:
     exported = json.loads(marked_site.page("results.json").text)["results"]
     costs = {item["result_id"]: item["cost_per_query"] for item in exported}
     assert [costs[row.id] for row in (paid, unknown, free)] == [cost, None, 0]
-    lines = list(csv.DictReader(marked_site.page("results.csv").text.splitlines()))
+    lines = list(csv.DictReader(marked_site.page("results.csv.gz").text.splitlines()))
     for row, told in ((paid, str(cost)), (unknown, "")):
         assert {line["cost_per_query"] for line in lines if line["result_id"] == row.id} == {told}
 

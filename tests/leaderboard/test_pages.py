@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import inspect
-import json
 import re
 import shutil
 import sys
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +27,12 @@ from bench.leaderboard import site as site_module
 from bench.leaderboard.boards import standings
 from bench.leaderboard.boards.overall import overall
 from bench.leaderboard.boards.rankingset import read_ranking_set, views_of
+from bench.leaderboard.exports.downloads import download_size, write_download
 from bench.leaderboard.pages.rendering import _ticks
 from bench.methods import bm25
 from bench.metrics import measures
 from bench.registry import load_dataset
+from bench.results.store import StoredResult, find_results
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.bounded import Span
@@ -191,7 +192,7 @@ def test_tokens_of_answers_are_shown_where_they_are_known(ready_site: Any, marke
     board = marked_site.page(f"d/{marked_site.board.slug}.html").texts
     assert "tokens of answer" in board
     assert "4,321" in board
-    assert ",4321.0," in marked_site.page("results.csv").text
+    assert ",4321.0," in marked_site.page("results.csv.gz").text
 
 
 def test_a_result_page_has_its_command_manifest_and_downloads(ready_site: Any) -> None:
@@ -200,15 +201,37 @@ def test_a_result_page_has_its_command_manifest_and_downloads(ready_site: Any) -
     page = ready_site.page(f"r/{result_id}.html")
     assert result.manifest.environment.command in page.texts
     assert any(result.manifest.method.full_spec in text for text in page.texts)
-    run = gzip.decompress((ready_site.folder / f"r/{result_id}.run.gz").read_bytes()).decode()
-    assert len(run.splitlines()) == result.run.num_rows
-    assert run.split()[1] == "Q0"
-    table = gzip.decompress((ready_site.folder / f"r/{result_id}.csv.gz").read_bytes()).decode().splitlines()
-    assert len(table) == result.per_query.num_rows + 1
-    assert "recall@5" in table[0]
-    whole = json.loads((ready_site.folder / f"r/{result_id}-manifest.json").read_text())
-    assert whole["manifest"] == json.loads((result.folder / "manifest.json").read_text())
-    assert whole["metrics"] == json.loads((result.folder / "metrics.json").read_text())
+    assert f"bench show {result_id} --results FOLDER" in page.texts
+
+
+def test_the_download_of_a_board_is_a_folder_of_its_results(ready_site: Any, tmp_path: Path) -> None:
+    (archive,) = (link for link in ready_site.page(f"r/{ready_site.row('bm25').id}.html").links if "downloads/" in link)
+    with zipfile.ZipFile(ready_site.folder / "r" / archive) as members:
+        members.extractall(tmp_path)
+    unpacked = {item.manifest.result_id: item for item in find_results(tmp_path) if isinstance(item, StoredResult)}
+    shown = {row.id: row.result for row in ready_site.board.rows}
+    assert unpacked.keys() == shown.keys()
+    for name, item in unpacked.items():
+        item.verify()
+        files = {path.name: path.read_bytes() for path in item.folder.iterdir()}
+        assert files == {path.name: path.read_bytes() for path in shown[name].folder.iterdir()}
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_download_is_left_out_if_a_file_changes_during_the_build(
+    few: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(board: str, results: Sequence[StoredResult], writer: Any) -> None:
+        path = results[0].folder / "per_query.parquet"
+        path.write_bytes(path.read_bytes() + b"x")
+        write_download(board, results, writer)
+
+    monkeypatch.setattr("bench.leaderboard.boardjobs.write_download", late)
+    site = build(downloads=True)
+    assert not list(site.folder.glob("downloads/*"))
+    (said,) = [item.reason for item in site.made.rejected if "download" in item.reason]
+    assert "per_query.parquet has changed since it was stored" in said
+    assert str(few) not in said
 
 
 def test_a_result_page_has_the_risk_coverage_curve_where_some_queries_have_no_gold(ready_site: Any) -> None:
@@ -225,18 +248,27 @@ def test_a_result_page_has_the_risk_coverage_curve_where_some_queries_have_no_go
 def test_downloads_are_left_out_where_they_are_too_large_and_the_page_says_so(
     few: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The rankings of this board have 134 queries and at most 100 tools each; a shallow one has fewer than 1,000 lines.
     # One that is too large takes no download from another.
     assert command(["run", "-m", "bm25(k1=0.7)", "-d", "starter", "-q", "--depth", "5"]) == 0
-    monkeypatch.setattr(site_module, "MOST_DOWNLOADED", 5_000)
-    site = build()
-    (shallow,) = (row.id for row in site.board.rows if row.result.manifest.depth == 5)
-    assert {path.name.partition(".")[0] for path in site.folder.glob("r/*.gz")} == {shallow}
+    (shallow,) = [item for item in find_results(few) if isinstance(item, StoredResult) and item.manifest.depth == 5]
+    monkeypatch.setattr(site_module, "_most_bytes", lambda sizes: download_size(shallow))
+    site, name = build(), shallow.manifest.result_id
+    (archive,) = site.folder.glob("downloads/*")
+    assert all(name in member for member in zipfile.ZipFile(archive).namelist())
     said = "values are not on this site"
     for row in site.board.rows:
         page = " ".join(site.page(f"r/{row.id}.html").texts)
-        assert (said in page) == (row.id != shallow)
-    assert len(list(build(downloads=True).folder.glob("r/*.csv.gz"))) == 3
+        assert (said in page) == (row.id != name)
+    (archive,) = build(downloads=True).folder.glob("downloads/*")
+    assert all(any(row.id in member for member in zipfile.ZipFile(archive).namelist()) for row in site.board.rows)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "bound"),
+    [([], 10**7), ([3_000, 90_000], 10**7), ([99_000_000, 900_000], 10**7), ([60_000] * 2_000, 10_000)],
+)
+def test_the_bound_of_downloads_is_the_largest_power_of_ten_that_fits(sizes: list[int], bound: int) -> None:
+    assert site_module._most_bytes(sizes) == bound
 
 
 def test_a_method_page_has_its_parameters_and_every_setting(ready_site: Any) -> None:

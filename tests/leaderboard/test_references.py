@@ -57,7 +57,7 @@ def _forge(folder: Path, spec: str, seed: int, **changes: Any) -> Path:
 def _exported(site: Built, honest: list[str]) -> dict[str, Any]:
     """What the exports say of honest rows and their pairs: all but which rows there are."""
     export = json.loads((site.folder / "results.json").read_text("utf-8"))
-    lines = (site.folder / "results.csv").read_text("utf-8").splitlines()
+    lines = site.page("results.csv.gz").text.splitlines()
     systems = {row["manifest"]["method"]["spec"] for row in export["results"] if row["result_id"] in honest}
     standings = [item for board in export["boards"] for item in board["standings"]]
     told: dict[str, Any] = {"csv": [line for line in lines if any(name in line for name in honest)]}

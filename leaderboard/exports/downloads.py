@@ -1,0 +1,77 @@
+"""The downloads of a site: the stored results of a board in one zip file. The build calls it.
+
+Files are as they were stored, so their digests are those of the manifests, and every command reads the unpacked folder:
+`bench compare` and `bench show --format trec`, for example. The same results give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from bench.base.errors import ResultError
+from bench.base.keys import refuse
+from bench.base.paths import read_regular
+from bench.leaderboard.writer import Writer
+from bench.results.store import MANIFEST, RUN, StoredResult, result_folder
+
+#: Maximum bytes of a file.
+_LARGEST = 1 << 28
+_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+def download_path(board: str) -> str:
+    """The path of a board's download relative to the site's root; `board` is its slug."""
+    return f"downloads/{board}.zip"
+
+
+def download_size(result: StoredResult) -> int:
+    """Bytes of a result's files as listed in its manifest; 0 for those that are gone."""
+    return sum(path.stat().st_size for name in result.manifest.files if (path := result.folder / name).is_file())
+
+
+def write_download(board: str, results: Sequence[StoredResult], writer: Writer) -> None:
+    """Write the zip file of a board's results.
+
+    Args:
+        board: the slug of the board.
+        results: the results to put into it.
+        writer: the site's writer.
+
+    Raises:
+        ResultError: a file is no longer the one of the manifest.
+        UsageError: a manifest contains a key.
+    """
+    for result in results:
+        refuse(f"the result {result.label}", result.manifest.model_dump_json())
+    state = "\n".join(result.manifest.model_dump_json() for result in results)
+    key = hashlib.sha256(f"1 {state}".encode("utf-8", "surrogatepass")).hexdigest()
+    writer.put_made(download_path(board), key, partial(_zip, results))
+
+
+def _zip(results: Sequence[StoredResult]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for result in results:
+            manifest = result.manifest
+            place = result_folder(Path(), manifest.dataset.spec, manifest.method.spec, manifest.result_id)
+            for name in (MANIFEST, *sorted(manifest.files)):
+                if name in manifest.omitted:
+                    continue
+                try:
+                    data = read_regular(result.folder / name, _LARGEST)
+                except OSError as error:
+                    raise ResultError(f"{result.folder / name} cannot be read: {error.strerror or error}.") from None
+                if name != MANIFEST and hashlib.sha256(data).hexdigest() != manifest.files[name]:
+                    raise ResultError(f"{result.folder / name} has changed since it was stored.")
+                entry = zipfile.ZipInfo(str(place / name), _DATE)
+                entry.create_system = 3  # else it tells the system that packed
+                entry.external_attr = 0o644 << 16
+                # Rankings hardly get smaller.
+                entry.compress_type = zipfile.ZIP_STORED if name == RUN else zipfile.ZIP_DEFLATED
+                archive.writestr(entry, data, compresslevel=6)
+    return buffer.getvalue()
