@@ -423,9 +423,24 @@ def write_result(
         if notes is None and NOTES in manifest.files:
             shutil.copyfile(folder / NOTES, fresh / NOTES)
         for name, table in tables.items():
-            pq.write_table(table, fresh / name, compression="zstd")
+            _write_table(table, fresh / name)
         manifest = _describe(fresh, manifest, metrics, folder, tables)
     return StoredResult(folder, manifest, metrics)
+
+
+def _write_table(table: pa.Table, path: Path) -> None:
+    """Write a table in few bytes: scores differ in all but their first bytes, metrics have few values, and nothing reads
+    statistics."""
+    scores = [name for name in table.column_names if name == "score"]
+    pq.write_table(
+        table,
+        path,
+        compression="zstd",
+        compression_level=9,
+        use_dictionary=[name for name in table.column_names if name not in scores],
+        use_byte_stream_split=scores,
+        write_statistics=False,
+    )
 
 
 def _describe(
