@@ -1,9 +1,11 @@
-"""How CPU time and memory of a whole run grow with tools and with queries: `bench run -m bm25` on made-up libraries.
+"""How CPU time and memory of whole runs grow with tools and with queries, and those of comparisons with systems.
 
-    python benchmarks/growth.py [--tools 20000,60000,180000] [--queries 1000,3000,9000]
+    python benchmarks/growth.py [--tools 20000,60000,180000] [--queries 1000,3000,9000] [--systems 6,18,54]
 
-Texts are those of `lexical.py`. Each dataset is run twice, each time in a process of its own: first with an empty
-cache, then again with another k1. One size varies while the other is the first of its list. The powers are the
+Runs are `bench run -m bm25` on made-up libraries with the texts of `lexical.py`. Each dataset is run twice, each time
+in a process of its own: first with an empty cache, then again with another k1. One size varies while the other is the
+first of its list. `bench compare` compares systems on the first number of queries with 1,000 tools; its size is the
+number of pairs. The powers are the
 exponents b of CPU seconds = a * size ^ b, and of MiB, by least squares over the logarithms of all sizes: 1 is linear.
 """
 
@@ -28,6 +30,7 @@ from bench.data.parquet import write_dataset
 from bench.data.tables import Query, Tables, Tool
 from bench.registry import load_dataset
 
+RUN = "run", "-d", "growth", "--quiet", "-m"
 METHODS = {"first": "bm25", "again": "bm25(k1=1.5)"}
 
 
@@ -44,10 +47,10 @@ def add(folder: Path, tools: int, queries: int) -> None:
     write_dataset(Dataset.build("growth", card, Tables(library, asked)), folder / "data" / "datasets" / "growth")
 
 
-def cost(folder: Path, method: str) -> tuple[float, float]:
-    """CPU seconds and peak MiB of a run in a process of its own."""
+def cost(folder: Path, *words: str) -> tuple[float, float]:
+    """CPU seconds and peak MiB of a command in a process of its own."""
     places = {f"BENCH_{name.upper()}": str(folder / name) for name in ("data", "cache", "results")}
-    command = [sys.executable, "-m", "bench", "run", "-m", method, "-d", "growth", "--quiet"]
+    command = [sys.executable, "-m", "bench", *words]
     process = subprocess.Popen(command, env={**os.environ, **places}, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     if status:
@@ -67,23 +70,42 @@ def measure(what: str, sizes: Sequence[int], others: int) -> None:
             adding.start()
             adding.join()
             for run, method in METHODS.items():
-                costs[run].append(cost(Path(name), method))
+                costs[run].append(cost(Path(name), *RUN, method))
     for run, measured in costs.items():
-        powers = np.polyfit(np.log(sizes), np.log(measured), 1)[0]
-        seconds, memory = zip(*measured, strict=True)
-        cells = [", ".join(map("{:.1f}".format, seconds)), ", ".join(map("{:.0f}".format, memory))]
-        row = [what, run, ", ".join(map("{:,}".format, sizes)), *cells, "{:.2f}, {:.2f}".format(*powers)]
-        print("| " + " | ".join(row) + " |", flush=True)
+        report(what, run, sizes, measured)
+
+
+def measure_systems(systems: Sequence[int], queries: int) -> None:
+    """Print a row for comparisons of so many systems, by pairs."""
+    with tempfile.TemporaryDirectory() as name:
+        adding = get_context("spawn").Process(target=add, args=(Path(name), 1_000, queries))
+        adding.start()
+        adding.join()
+        methods = [f"bm25(k1={0.5 + i / 40})" for i in range(max(systems))]
+        for method in methods:
+            cost(Path(name), *RUN, method)
+        measured = [cost(Path(name), "compare", *methods[:count], "-d", "growth") for count in systems]
+    report("systems", "compare", [count * (count - 1) // 2 for count in systems], measured)
+
+
+def report(what: str, run: str, sizes: Sequence[int], measured: Sequence[tuple[float, float]]) -> None:
+    """Print a row: seconds, MiB, and the powers by which they grow."""
+    powers = np.polyfit(np.log(sizes), np.log(measured), 1)[0]
+    seconds, memory = zip(*measured, strict=True)
+    cells = [", ".join(map("{:.1f}".format, seconds)), ", ".join(map("{:.0f}".format, memory))]
+    row = [what, run, ", ".join(map("{:,}".format, sizes)), *cells, "{:.2f}, {:.2f}".format(*powers)]
+    print("| " + " | ".join(row) + " |", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    for size, usual in (("--tools", "20000,60000,180000"), ("--queries", "1000,3000,9000")):
+    for size, usual in (("--tools", "20000,60000,180000"), ("--queries", "1000,3000,9000"), ("--systems", "6,18,54")):
         parser.add_argument(size, type=lambda text: [int(part) for part in text.split(",")], default=usual)
     given = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f} at the start\n| | run | sizes | CPU, s | MiB | powers |\n{'|---' * 6}|")
     measure("tools", given.tools, given.queries[0])
     measure("queries", given.queries, given.tools[0])
+    measure_systems(given.systems, given.queries[0])
 
 
 if __name__ == "__main__":
