@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from bench.leaderboard.boards.gates import gate_histories, read_gates
 from bench.leaderboard.boards.libraries import base_of, bases
 from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_boards
 from bench.leaderboard.boards.rankingset import DECLARED, check_references, read_ranking_set, views_of
+from bench.leaderboard.boards.registered import NOT_HERE, bring_data
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.exports.downloads import download_size
 from bench.leaderboard.exports.write import write_exports
@@ -37,6 +39,8 @@ from bench.results.store import RUN, StoredResult
 _OTHER_FOLDERS = frozenset({"c", "downloads", "static", "tables"})
 #: If all rankings together have at most this many bytes, each is read and checked, not only those shown.
 _MOST_VERIFIED = 1 << 30
+#: How to get a dataset that is not here.
+_BRING = "`bench data fetch DATASET` brings each; BENCH_MIRROR names a mirror of upstream's files."
 #: Default limit of bytes of all results offered for download together.
 MOST_DOWNLOADED = 100_000_000
 
@@ -128,6 +132,8 @@ def build_site(
                 choice_reader()
         except UnavailableError as error:
             chosen_groups, without = [], (str(error),)
+        stages.begin("datasets")
+        bring_data({members[0].manifest.dataset.spec for members in groups}, progress)
         drawn = bases({members[0].manifest.dataset.spec for members in groups})
         writer = Writer(out)
         writer.begin()
@@ -157,7 +163,7 @@ def build_site(
                     if done.pairs is not None:
                         pairs[done.board.slug] = done.pairs
                     if done.absent:
-                        absent[done.board.slug] = f"{done.board.name}: {done.absent}"
+                        absent[done.board.slug] = done.absent
                 stage.advance()
         stages.begin("boards over datasets")
         every = [row.result for board in boards for row in board.rows]
@@ -211,9 +217,21 @@ def build_site(
         counts = {**at_hand, **chosen.content}
         today = {spec for spec, content in at_hand.items() if counts[spec] == content}
         earlier = {board.slug for board in boards if board.spec in today}
-        incomplete = (*without, *unranked, *(said for slug, said in absent.items() if slug not in earlier))
+        lacking = [(item.name, absent[item.slug]) for item in boards if item.slug in absent.keys() - earlier]
+        incomplete = (*without, *unranked, *_lacks(lacking))
         files_done = writer.finish()
         return Site(tuple(boards), tuple(choices), tuple(rejected), incomplete, files_done, stages.end())
+
+
+def _lacks(boards: Sequence[tuple[str, str]]) -> list[str]:
+    """A sentence for each reason why boards lack their dataset, with all of these boards."""
+    by_reason = defaultdict[str, list[str]](list)
+    for name, reason in boards:
+        by_reason[reason].append(name)
+    return [
+        f"{', '.join(names)}: {reason}" + (f" {_BRING}" if reason == NOT_HERE else "")
+        for reason, names in by_reason.items()
+    ]
 
 
 class _Stages:

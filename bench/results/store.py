@@ -429,8 +429,7 @@ def write_result(
 
 
 def _write_table(table: pa.Table, path: Path) -> None:
-    """Write a table in few bytes: scores differ in all but their first bytes, metrics have few values, and nothing reads
-    statistics."""
+    """Write a table in few bytes: only the first bytes of scores repeat, metrics have few values."""
     scores = [name for name in table.column_names if name == "score"]
     pq.write_table(
         table,

@@ -6,14 +6,18 @@ A name alone never imports third-party code.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.config import config_context
 from bench.base.errors import BenchError
 from bench.base.parameters import method_parameters
+from bench.base.progress import QUIET, Progress
 from bench.data.card import MANIFEST, Card
 from bench.data.dataset import Dataset
 from bench.data.entries import known_entry
@@ -22,8 +26,11 @@ from bench.data.parquet import read_dataset
 from bench.interface.method import OracleMethod
 from bench.interface.parts import learns
 from bench.registry import method_class, method_names
-from bench.registry.datasets import resolve, stored_folder
+from bench.registry.datasets import load_dataset, resolve, stored_folder
 from bench.registry.differences import Differences, differences
+
+#: Why a board has no data, as a sentence, if its dataset could not be had.
+NOT_HERE = "The dataset was not available when this page was built."
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ class BoardData:
 
     Attributes:
         card: None if this installation has no dataset of that name.
-        dataset: None if the cache does not have the content that the results were made on.
+        dataset: None if the content that the results were made on is not here.
         why_not: the reason then, as a sentence.
         may_show: whether its card allows its texts to be redistributed.
     """
@@ -73,8 +80,31 @@ class BoardData:
         return self.dataset is not None and self.card is not None and self.card.redistribution
 
 
+def bring_data(specs: Collection[str], progress: Progress = QUIET) -> None:
+    """Build the datasets that can be had without a network and are not stored yet: embedded ones, and those whose files
+    are in the mirror or the cache. What cannot be had stays away, and `data_of` says so.
+    """
+    missing = [spec for spec in specs if _is_buildable(spec)]
+    if not missing:
+        return
+    with config_context(offline=True), progress.stage("datasets", len(missing), "datasets") as stage:
+        for spec in missing:
+            with suppress(BenchError):
+                load_dataset(spec)
+            stage.advance()
+
+
+def _is_buildable(spec: str) -> bool:
+    """Whether this installation has the dataset, and its tables are not stored."""
+    try:
+        entry, options, _ = resolve(spec)
+        return entry.module is not None and not (stored_folder(entry, options) / MANIFEST).is_file()
+    except Exception:  # a plug-in's loader may raise any exception
+        return False
+
+
 def data_of(spec: str, content_hash: str) -> BoardData:
-    """The card of a dataset and, if cached, its data; nothing is downloaded or built."""
+    """The card of a dataset and, if `bring_data` found it, its data."""
     try:
         entry, options, _ = resolve(spec)
     except BenchError:
@@ -84,7 +114,7 @@ def data_of(spec: str, content_hash: str) -> BoardData:
     try:
         folder = stored_folder(entry, options)
         if not (folder / MANIFEST).is_file():
-            return BoardData(entry.card, None, "The dataset was not in the cache when this page was built.")
+            return BoardData(entry.card, None, NOT_HERE)
         dataset = read_dataset(folder)
     except BenchError:
         return BoardData(entry.card, None, "The dataset's cached files were unreadable when this page was built.")

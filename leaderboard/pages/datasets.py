@@ -26,7 +26,9 @@ def _write(content: SiteData, writer: Writer) -> None:
         )
         for board in drop_library_variants(content.boards)
     ]
-    page = render("datasets", "", "datasets.html", boards=boards, metric=RANKED[0], libraries=libraries_path, main=main)
+    missing = [(board, content.absent[board.slug]) for board in content.boards if board.slug in content.absent]
+    about = {"metric": RANKED[0], "libraries": libraries_path, "main": main, "missing": missing}
+    page = render("datasets", "", "datasets.html", boards=boards, **about)
     writer.put("datasets.html", page)
 
 

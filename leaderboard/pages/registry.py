@@ -67,7 +67,7 @@ class SiteData:
         views: ranked groups of datasets, the ranking first.
         overall: boards over the datasets of each view.
         unranked: why a declared ranking is not shown, as sentences.
-        absent: slugs of boards whose dataset was unavailable, so that seen tools are unknown.
+        absent: slug of a board whose dataset was unavailable -> why, as a sentence.
         rejected: results that are not shown, with reasons.
         files: page's name -> what it read from the file that the user named for it.
         shown: ids of results that have a page.
@@ -84,7 +84,7 @@ class SiteData:
     views: Sequence[View]
     overall: Sequence[Overall]
     unranked: Sequence[str]
-    absent: Collection[str]
+    absent: Mapping[str, str]
     rejected: Sequence[Rejected]
     files: Mapping[str, Any]
     shown: Collection[str]

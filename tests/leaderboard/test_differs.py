@@ -23,7 +23,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     row = [item for item in kept("toollens-unseen") if item.manifest.method.spec.partition("(")[0] in wanted]
     board = assemble(row, {item.manifest.result_id: None for item in row}, {})
     writer = Writer(tmp_path_factory.mktemp("pages"))
-    method._write(SiteData([board], [], [], [], [], [], {}, set(), {}, [], {}, []), writer)
+    method._write(SiteData([board], [], [], [], {}, [], {}, set(), {}, [], {}, []), writer)
     return writer.out / "m"
 
 

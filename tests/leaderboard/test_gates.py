@@ -166,7 +166,7 @@ def test_what_cannot_be_judged_is_told_and_not_passed(
     assert by_result_id["e" * 12].verdict == "not comparable"
     assert "content" in by_result_id["e" * 12].report.reasons[0]
     shown = {result.manifest.result_id for result in results}
-    content = SiteData([], [], [], [], [], [], {}, shown, {}, [], {}, [gate])
+    content = SiteData([], [], [], [], {}, [], {}, shown, {}, [], {}, [gate])
     values = gates_page.PAGE.values
     assert values is not None
     text = render("gates", "", "gates.html", **(values(content) or {}))

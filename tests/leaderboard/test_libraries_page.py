@@ -89,7 +89,7 @@ def page(tmp_path: Path) -> Callable[[str], Page]:
         groups, _ = read_results(results_folder())
         boards = [assemble(row, {item.manifest.result_id: None for item in row}, {}) for row in groups]
         drawn = libraries.bases({board.spec for board in boards})
-        content = SiteData(boards, [], [], [], [], [], {}, set(), {}, drawn, {}, [])
+        content = SiteData(boards, [], [], [], {}, [], {}, set(), {}, drawn, {}, [])
         writer = Writer(tmp_path / "pages")
         for module in (libraries_page, datasets_page):
             module._write(content, writer)

@@ -22,14 +22,15 @@ from numpy.typing import NDArray
 
 from bench import compare
 from bench.__main__ import run as command
-from bench.base.errors import UsageError
+from bench.base.errors import UnavailableError, UsageError
 from bench.base.paths import results_folder
 from bench.comparison.rows import competes
+from bench.data.dataset import Dataset
 from bench.data.entries import dataset_entries
 from bench.leaderboard.boards import answers as answers_module
 from bench.leaderboard.boards import board as board_module
 from bench.leaderboard.boards import overall as overall_module
-from bench.leaderboard.boards import rankingset, standings, tables
+from bench.leaderboard.boards import rankingset, registered, standings, tables
 from bench.leaderboard.boards.pairs import DIFFERENCE, HIGH, LOW, METRIC, P, pairs_of
 from bench.leaderboard.buildcache import BuildCache
 from bench.registry import load_dataset
@@ -544,10 +545,28 @@ def test_a_dataset_that_is_not_at_hand_is_named_and_nothing_is_ranked_on_a_fragm
     assert list(ready_site.folder.glob("overall-*-unseen.html"))
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "empty"))
     monkeypatch.setenv("BENCH_DATA", str(tmp_path / "empty"))
+
+    def unavailable(spec: str) -> Dataset:
+        raise UnavailableError(f"offline, and the files of {spec} are not in the cache.")
+
+    monkeypatch.setattr(registered, "load_dataset", unavailable)
     site = build()
-    assert any("starter: The dataset was not in the cache" in sentence for sentence in site.made.incomplete)
+    (said,) = [sentence for sentence in site.made.incomplete if "was not available" in sentence]
+    assert said.startswith("starter: ")
+    assert "`bench data fetch DATASET` brings each" in said
+    assert "starter" in site.page("datasets.html").text.partition("Boards without their dataset")[2]
     assert not list(site.folder.glob("overall-*-unseen.html"))
     assert "was unavailable when this site was built" in site.page("index.html").text
+
+
+@pytest.mark.usefixtures("few")
+def test_a_build_has_every_dataset_that_needs_no_network_whatever_the_cache_has(
+    build: Callable[..., Built], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    known = build()
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "empty"))
+    assert not build("fresh").made.incomplete
+    assert build("fresh").bytes() == known.bytes()
 
 
 VIEW = '[[views]]\nname = "a"\ntitle = "x"\nwhy = "y"\ndatasets = ["starter"]\n'
