@@ -1,4 +1,4 @@
-"""Answers to visitors' main questions: which method is best, under which constraints, and how certain that is.
+"""The answer to visitors' main question: which method for my case, and how certain that is.
 
 The home page shows them. They come from the overall boards.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 
 from bench.comparison.rows import competes
 from bench.leaderboard.boards.board import RANKED
@@ -20,25 +22,28 @@ from bench.stats.noninferiority import LEVEL
 QUICK = 0.001
 
 
+#: What a visitor may have to learn from, and what a method may need.
+TRAINING = ("without training", "with training queries")
+LIMITS = ("any method", "no model to download", f"under {QUICK * 1000:g} ms a query")
+#: Maximum kinds of tools to choose from; the style sheet has a rule for each.
+_MOST_KINDS = 6
+
+
 @dataclass(frozen=True)
 class BoardAnswer:
-    """The best method among those that meet a constraint.
+    """The best method among those that fit a case.
 
     It is the best reference system, or the best challenger that is significantly better than that: among many similar
     challengers, some lead by chance. A method that the maintainers did not run, first or again, is never the best.
 
     Attributes:
-        question: what it is best at.
-        group: the constraint, such as `without training`; empty if there is none.
         board: the board that ranks it.
         best: its row.
-        ties: rows that meet the constraint and do not differ significantly from the best.
-        others: number of other rows that meet the constraint.
-        outside: rows that do not meet the constraint and do not differ significantly from the best.
+        ties: rows that fit and do not differ significantly from the best.
+        others: number of other rows that fit.
+        outside: rows that do not fit and do not differ significantly from the best.
     """
 
-    question: str
-    group: str
     board: Overall
     best: OverallRow
     ties: tuple[OverallRow, ...]
@@ -46,34 +51,61 @@ class BoardAnswer:
     outside: tuple[OverallRow, ...]
 
 
-def answers(boards: Sequence[Overall]) -> list[BoardAnswer]:
-    """The answers that a site can give, most common question first; constraints that no method meets are left out."""
+@dataclass(frozen=True)
+class Case:
+    """A visitor's case: positions of the chosen kind of tools, training and limit, and the answer if there is one."""
+
+    kind: int
+    training: int
+    limit: int
+    answer: BoardAnswer | None
+
+
+@dataclass(frozen=True)
+class Cases:
+    """The cases that a site answers.
+
+    Attributes:
+        kinds: titles of views, by the kind of tools; the first has all sources.
+        cases: one for each combination of kind, `TRAINING` and `LIMITS`, in their order.
+    """
+
+    kinds: tuple[str, ...]
+    cases: tuple[Case, ...]
+
+    def answer(self, kind: str, training: int = 0, limit: int = 0) -> BoardAnswer | None:
+        """The answer for a kind of tools; training and limit are positions in `TRAINING` and `LIMITS`."""
+        place = self.kinds.index(kind), training, limit
+        return next(case.answer for case in self.cases if (case.kind, case.training, case.limit) == place)
+
+
+def cases(boards: Sequence[Overall]) -> Cases | None:
+    """The answers that a site can give; None if nothing is ranked.
+
+    With training queries, all methods fit, on data where some have learnt: of all sources, these are those of the view
+    that ranks most methods that learn.
+    """
     first = [board for board in boards if board.metric == RANKED[0] and board.kind == "all"]
     if not first:
-        return []
-    main = first[0]
-    untrained, quick = "without training", f"under {QUICK * 1000:g} ms a query"
-    light = f"{untrained} and without a model to download"
-    questions: list[tuple[str, str, Overall, Callable[[OverallRow], bool]]] = [
-        (f"Best {untrained}", untrained, main, lambda row: not _learns(row)),
-        ("Best without a model to download", light, main, lambda row: not _learns(row) and not _models(row)),
-        (f"Best {quick}", quick, main, _quick),
-    ]
-    # The view that ranks most methods that learn; of equal ones the first.
+        return None
     learners = [sum(_competes(row) and _learns(row) for row in board.rows) for board in first]
     trained = first[learners.index(max(learners))]
-    questions.insert(1, ("Best trained", "with training", trained, _learns))
-    view_questions = [
-        (f"Best: {board.view.title}", "", board, lambda row: True)
-        for board in first[1:]
-        if board.view.card and board is not trained
-    ]
-    # The view declared next after the ranking fits most visitors; the other views fit fewer.
-    questions = [*view_questions[:1], *questions, *view_questions[1:]]
-    return [answer for question in questions if (answer := _answer(*question))]
+    kinds = [first[0], *(board for board in first[1:] if board.view.card and board is not trained)][:_MOST_KINDS]
+    fits: tuple[Callable[[OverallRow], bool], ...] = (lambda row: True, lambda row: not _models(row), _quick)
+    found = []
+    for (kind, board), training, (limit, fit) in product(enumerate(kinds), range(len(TRAINING)), enumerate(fits)):
+        ranking = trained if training and not kind else board
+        if training:
+            answer = _answer(ranking, fit) if any(map(_learns, filter(_competes, ranking.rows))) else None
+        else:
+            answer = _answer(ranking, partial(_fits_untrained, fit))
+        found.append(Case(kind, training, limit, answer))
+    if all(case.answer is None for case in found):
+        return None
+    return Cases(tuple(board.view.title for board in kinds), tuple(found))
 
 
-def _answer(question: str, group: str, board: Overall, fits: Callable[[OverallRow], bool]) -> BoardAnswer | None:
+def _answer(board: Overall, fits: Callable[[OverallRow], bool]) -> BoardAnswer | None:
     every = [row for row in board.rows if _competes(row)]
     rows = [row for row in every if fits(row)]
     if board.standing is None or not rows:
@@ -90,11 +122,15 @@ def _answer(question: str, group: str, board: Overall, fits: Callable[[OverallRo
     alike = standing.ties(at[best.key])
     ties = tuple(row for row in rows if alike[at[row.key]])
     outside = tuple(row for row in every if not fits(row) and alike[at[row.key]])
-    return BoardAnswer(question, group, board, best, ties, len(rows) - 1, outside)
+    return BoardAnswer(board, best, ties, len(rows) - 1, outside)
 
 
 def _competes(row: OverallRow) -> bool:
     return row.ranks is not None and competes(row.row.result)
+
+
+def _fits_untrained(fit: Callable[[OverallRow], bool], row: OverallRow) -> bool:
+    return not _learns(row) and fit(row)
 
 
 def _learns(row: OverallRow) -> bool:

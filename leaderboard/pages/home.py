@@ -10,7 +10,7 @@ from markupsafe import Markup
 from bench.comparison.best import best_sentence
 from bench.comparison.rows import competes
 from bench.interface import PROTOCOL_VERSION
-from bench.leaderboard.boards.answers import answers, latency_of, tokens_of
+from bench.leaderboard.boards.answers import LIMITS, TRAINING, cases, latency_of, tokens_of
 from bench.leaderboard.boards.board import RANKED, Board, titles, variants
 from bench.leaderboard.boards.decisions import VERIFIED
 from bench.leaderboard.boards.libraries import drop_library_variants
@@ -40,7 +40,7 @@ def _write(content: SiteData, writer: Writer) -> None:
     paths = {board: _path(board, content) for board in content.overall}
     rows = {board: {row.key: row.row for row in board.rows} for board in content.overall}
     names = {board: dict(zip(mine, titles(list(mine.values())), strict=True)) for board, mine in rows.items()}
-    cards = [(answer, paths[answer.board], names[answer.board]) for answer in answers(content.overall)]
+    asked = cases(content.overall)
     for board, path in paths.items():
         view = [(other, path) for other, path in paths.items() if other.view is board.view]
         page = render(
@@ -74,7 +74,11 @@ def _write(content: SiteData, writer: Writer) -> None:
             latency=latency_of,
             tokens=tokens_of,
             first=path == "index.html",
-            cards=cards if path == "index.html" else [],
+            cases=asked if path == "index.html" else None,
+            trainings=TRAINING,
+            limits=LIMITS,
+            paths=paths,
+            names=names,
             no_match=no_match,
             libraries=[(content.main.get(base), base, libraries_path(base)) for base in sorted(content.drawn)],
             pictures=_pictures(board, names[board]) if path == "index.html" else [],

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.base.errors import ResultError
-from bench.leaderboard.boards.board import RANKED, Board, Row, family_of
+from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Row, family_of
 from bench.leaderboard.boards.names import title_of
 from bench.leaderboard.boards.risk_coverage import risk_coverage
 from bench.leaderboard.exports.downloads import download_path
@@ -33,6 +33,8 @@ from bench.stats.robust_t import robust_t
 
 Slices = Mapping[str, Mapping[str, NDArray[np.bool_]]]
 _MOST_VALUES = 40
+#: Metrics that a page shows first; the others are folded.
+_FIRST = ("recall@1", *COLUMNS)
 _ANSWERED, _WRONG = "coverage: share of queries answered", "risk: share of wrong answers"
 
 
@@ -74,6 +76,7 @@ def write_results(
 def _write(result: StoredResult, board: Board, writer: Writer, *, trend: str, **about: Any) -> None:
     """Write the page of a result; `about` holds further template variables."""
     manifest = result.manifest
+    first = [name for name in _FIRST if name in result.metrics.metrics] or list(result.metrics.metrics)[: len(_FIRST)]
     page = render(
         "result",
         "../",
@@ -82,6 +85,9 @@ def _write(result: StoredResult, board: Board, writer: Writer, *, trend: str, **
         metrics=result.metrics,
         # Choices have no history.
         trend="" if about["choices"] else trend,
+        first=first,
+        others=[name for name in result.metrics.metrics if name not in first],
+        ties=any(value.tie_high is not None for value in result.metrics.metrics.values()),
         ranked=RANKED,
         fewest=FEWEST_UNITS,
         board_name=board.name,

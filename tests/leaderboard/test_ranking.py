@@ -370,12 +370,21 @@ def test_ranks_of_simulated_boards_follow_from_the_p_values(
 
 def test_answers_name_the_best_that_fits_and_everybody_who_ties() -> None:
     ranking = _before()
-    by_question = {answer.question: answer for answer in answers_module.answers([ranking])}
-    assert set(by_question) >= {"Best without training", "Best without a model to download"}
-    assert by_question["Best without training"].best.key != by_question["Best without a model to download"].best.key
-    assert by_question["Best trained"].best.key in LEARNERS
+    asked = answers_module.cases([ranking])
+    assert asked is not None
+    found = {(case.training, case.limit): case.answer for case in asked.cases if case.answer is not None}
+    assert found.keys() >= {(0, 0), (0, 1), (1, 0)}
+    assert found[0, 0].best.key != found[0, 1].best.key
+    # With training queries, every method fits.
+    assert found[1, 0].best is ranking.rows[0]
+    assert not found[1, 0].outside
+    unlearnt = replace(ranking, rows=tuple(row for row in ranking.rows if row.key.partition("(")[0] not in LEARNERS))
+    without = answers_module.cases([unlearnt])
+    assert without is not None
+    assert without.answer(ranking.view.title, training=1) is None
+    assert without.answer(ranking.view.title) is not None
     pairs, ids = ranking.standing.pairs, ranking.standing.ids
-    for answer in by_question.values():
+    for place, answer in found.items():
         # With those outside, everybody who is not told apart from the best one is named.
         at = ids.index(answer.best.key)
         same = {ids[i] for i in np.flatnonzero(pairs[at] >= 0.05) if i != at and ids[i] not in FLOORS}
@@ -383,13 +392,13 @@ def test_answers_name_the_best_that_fits_and_everybody_who_ties() -> None:
         assert same == ties | outside
         assert not ties & outside
         rest = [row for row in ranking.rows if row.ranks and row.key.partition("(")[0] not in FLOORS | LEARNERS]
-        if answer.question == "Best without training":
+        if place == (0, 0):
             assert answer.others == len(rest) - 1
             assert answer.best.mean == max(row.mean for row in rest)
             index = ids.index(answer.best.key)
             tied = {row.key for row in rest if row is not answer.best and pairs[index, ids.index(row.key)] >= 0.05}
             assert {row.key for row in answer.ties} == tied
-        if answer.question == "Best without a model to download":
+        if place == (0, 1):
             # What embeds, ranks by embeddings, or is built on it has a model; words and names have none.
             without = [row for row in rest if row.key in WITHOUT_MODELS]
             assert answer.best.key == max(without, key=lambda row: row.mean).key
@@ -442,7 +451,9 @@ def test_a_challenger_is_the_answer_only_if_it_is_known_to_be_better_than_the_be
     def best(values: Callable[[str], NDArray[np.float64]]) -> Any:
         ranking = _ranking(_boards({spec: [("mine", values(spec))] for spec in SPECS}))
         assert ranking.rows[0].key == "mine"
-        return next(item for item in answers_module.answers([ranking]) if item.question == "Best without training")
+        asked = answers_module.cases([ranking])
+        assert asked is not None
+        return asked.answer(ranking.view.title)
 
     def ahead(spec: str) -> NDArray[np.float64]:
         table = np.array(_first(spec))

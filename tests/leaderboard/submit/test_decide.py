@@ -80,11 +80,11 @@ def test_a_row_says_whether_its_method_was_run_here_and_only_such_a_row_is_recom
     home = (site_of(bench, board) / "index.html").read_text("utf-8")
     assert "not run here" in home
     assert 'name="origin"' in home
-    assert "Best without training" not in home
+    assert "Which method for my case?" not in home
     # The same row, run here, is the best.
     shutil.rmtree(board / FOLDER)
     home = (site_of(bench, board) / "index.html").read_text("utf-8")
-    assert "Best without training" in home
+    assert "Which method for my case?" in home
     assert "not run here" not in home
 
 
