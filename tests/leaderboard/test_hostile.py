@@ -39,6 +39,7 @@ PATHS = ("../../../../owned", "a/b", SCRIPT)
 ALLOWED = {
     *(
         "html head meta title link script body a header nav main h1 h2 h3 p footer code pre span form label input"
+        " fieldset legend"
     ).split(),
     *("select option button output details summary div table caption thead tbody tr th td small abbr dl dt dd").split(),
     *("section ul ol li figure figcaption svg path circle rect text g b noscript math wbr template").split(),
