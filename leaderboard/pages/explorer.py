@@ -107,12 +107,10 @@ def write_explorer(board: Board, data: BoardData, writer: Writer) -> Explorer | 
         return _blocks(rows, ids, data.dataset, texts)
 
     folder = f"e/{board.slug}"
-    for column, metric in enumerate(RANKED):
-        writer.put_made(
-            f"{folder}/{metric.replace('@', '-')}.js",
-            key,
-            lambda metric=metric, column=column: _values(metric, rows, column, judged),  # type: ignore[misc]
-        )
+    metrics = list(enumerate(RANKED))
+    writer.put_made(
+        f"{folder}/values.js", key, lambda: "".join(_values(name, rows, column, judged) for column, name in metrics)
+    )
     writer.put_made(f"{folder}/search.js", key, lambda: _search(ids, data.dataset, texts))
     for number in range(blocks):
         writer.put_made(f"{folder}/q{number}.js", key, lambda number=number: read_blocks()[number])  # type: ignore[misc]

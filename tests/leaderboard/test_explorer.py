@@ -65,6 +65,12 @@ def test_queries_gold_and_first_tools_are_those_of_the_data_and_the_rankings(
             assert [block["tools"][code] for code in codes] == by_key.get(name, [])
 
 
+def _metric_data(folder: Path, metric: str) -> Any:
+    (path,) = folder.glob("e/*/values.js")
+    (line,) = [text for text in path.read_text().splitlines() if text.startswith(f'benchValues("{metric}",')]
+    return _data(line)
+
+
 def _decoded(stated: Any) -> list[list[float | None]]:
     """The values that a file of a metric stands for, decoded as the page does."""
     signs = {sign: i for i, sign in enumerate(explorer._SIGNS.tolist())}
@@ -80,9 +86,7 @@ def test_values_of_each_metric_are_those_of_the_results(ready_site: Built) -> No
     site = ready_site
     shown = explorer.chosen(site.board)
     for metric in ("recall@5", "ndcg@5", "recall@10", "ndcg@10", "pass@10"):
-        (path,) = site.folder.glob(f"e/*/{metric.replace('@', '-')}.js")
-        assert f'benchValues("{metric}",' in path.read_text()
-        result = _decoded(_data(path.read_text()))
+        result = _decoded(_metric_data(site.folder, metric))
         assert len(result) == len(shown)
         for row, values in zip(shown, result, strict=True):
             for value, stated in zip(row.result.values(metric), values, strict=True):
@@ -199,8 +203,7 @@ def test_a_result_whose_ranking_is_kept_elsewhere_is_ranked_and_not_looked_at(
     assert row not in explorer.chosen(board)
     # Its values are compared all the same.
     place = explorer.compared_rows(board).index(row)
-    (path,) = site.folder.glob("e/*/recall-5.js")
-    stated = _decoded(_data(path.read_text()))[place]
+    stated = _decoded(_metric_data(site.folder, "recall@5"))[place]
     assert row.values is not None
     assert [value for value in stated if value is not None] == [round(value, 4) for value in row.values[:, 0].tolist()]
     for block in _blocks(site.folder):

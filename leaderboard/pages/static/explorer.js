@@ -153,7 +153,7 @@
   const again = async (at = 0) => {
     const turn = ++asked, { by, q } = form.elements;
     try {
-      await load(by.value.replace("@", "-"));
+      await load("values");
       if (q.value.trim()) await load("search");
       if (turn !== asked) return;
       values = measured.get(by.value);
