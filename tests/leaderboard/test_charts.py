@@ -86,7 +86,7 @@ def test_a_rank_picture_has_a_dot_for_each_method(rows: list[tuple[float, float,
 def test_whichever_place_a_label_finds_it_is_as_far_from_its_point() -> None:
     taken: list[tuple[float, float, float]] = []
     collected = []
-    while "lead" not in (label := charts._place_label("name", 300, 100, 600, 330, taken)):
+    while "lead" not in (label := charts._place_label("name", 300, 100, 600, 330, taken, [])):
         (text,) = ElementTree.fromstring(f"<g>{label}</g>")
         collected.append((float(text.attrib["x"]) - 300, text.get("class")))
     assert collected == [(9, None), (-9, "end"), (9, None)]
