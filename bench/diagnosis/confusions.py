@@ -349,7 +349,8 @@ def _count(texts: Sequence[str], wording: WordStatistics, pair: Pair) -> tuple[l
         telling = {word for word in mine - other if not wording.is_common(word)}
         counts = Counter(word for text in texts for word in set(words(text)) & telling)
         weights = {
-            word: count * math.log((1 + tools) / wording.library.frequency(word)) for word, count in counts.items()
+            word: count * math.log((1 + tools) / max(1, wording.library.frequency(word)))
+            for word, count in counts.items()
         }
         ordered = sorted(counts.items(), key=lambda item: (-weights[item[0]], item[0]))
         sides.append([WordEffect(word=word, queries=count, adds=None, decides=None) for word, count in ordered])

@@ -94,7 +94,7 @@ class BaselineHistory:
 
     @property
     def since(self) -> Event:
-        """The first of the last events with one verdict against one baseline: what broke it, if that is a regression."""
+        """The first of the last events with one verdict against one baseline: for a regression, what broke it."""
         last = self.last
         same = takewhile(
             lambda event: event.verdict == last.verdict and event.against is last.against, reversed(self.events)
