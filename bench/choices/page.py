@@ -7,7 +7,8 @@ name, and finds `PAGE`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
@@ -22,16 +23,19 @@ from bench.base.text import label, one_line
 from bench.choices.fitness import AMONG, CALIBRATION_TOOLS, Calibration, Fitness, Part, fitness, same_choices
 from bench.choices.outcomes import BESIDE, GROUPS, MEANINGS, Replies, Summary, read_replies
 from bench.choices.runs import Picker
+from bench.comparison.best import join_names
 from bench.leaderboard.boards.board import Board, Rejected, Row
 from bench.leaderboard.boards.names import method_name
 from bench.leaderboard.boards.standings import RankedSystems, rank_systems
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import ChoiceBoard, Page, SiteData
 from bench.leaderboard.pages.rendering import anchor, picture
+from bench.models.llm.local import short_name
 from bench.results.choices import ShownTools, shown_tools
 from bench.results.costs import money_per_query
 from bench.results.units import number_units
 from bench.show.figures import Sized
+from bench.show.numbers import estimate, format_fixed, several
 from bench.stats.bounded import SHARE
 from bench.stats.noninferiority import FEWEST_UNITS
 
@@ -190,32 +194,63 @@ def _values(content: SiteData) -> dict[str, Any] | None:
     if not content.choices:
         return None
     retrieval = {board.slug for board in content.boards}
+    names = _short_names({one.picker.model for item in content.choices for one in item.pickers})
     sections = [
         {
             "board": item.board,
             "anchor": anchor(item.board.slug),
             "linked": item.board.slug in retrieval,
-            "pickers": [_picker_values(item, one) for one in item.pickers],
+            "pickers": [_picker_values(item, one, names) for one in item.pickers],
         }
         for item in content.choices
     ]
     return {"sections": sections, "meanings": MEANINGS, "fewest": FEWEST_UNITS}
 
 
-def _picker_values(choices: ChoiceBoard, made: PickerBoard) -> dict[str, Any]:
+def _short_names(models: set[str]) -> dict[str, str]:
+    """Model -> its short name; its whole name if another model has the same short one."""
+    short = {model: label(short_name(model), 60) for model in models}
+    counts = Counter(short.values())
+    return {model: name if counts[name] == 1 else label(model, 80) for model, name in short.items()}
+
+
+def _sentence(made: PickerBoard) -> str:
+    """What the rows of a picker say, in short: the best one if they are ranked, else the range of their means."""
+    shown = [row for row in made.rows if not row.row.oracle and not row.same_as]
+    bounds = [row for row in made.rows if row.row.oracle and row.shown is None]
+    bound = f" With {bounds[0].base}: {format_fixed(bounds[0].summary.accuracy.mean)}." if bounds else ""
+    if not shown:
+        return bound.strip()
+    if made.standing is None or not made.standing.decided:
+        means = [row.summary.accuracy.mean for row in shown]
+        ends = f"{format_fixed(min(means))} to {format_fixed(max(means))}"
+        undecided = "" if made.standing is None else "Nothing is decided. "
+        return f"{undecided}Right choices: {ends}, over {several(len(shown), 'row')}.{bound}"
+    names = {row.row.id: row.name for row in shown}
+    best, right = shown[0], shown[0].summary.accuracy
+    position = made.standing.position(best.row.id)
+    alike = [] if position is None else np.flatnonzero(made.standing.ties(position)).tolist()
+    tied = [f"“{names[made.standing.ids[i]]}”" for i in alike]
+    rest = f", not told apart from {join_names(tied)}" if tied else ", significantly ahead of all other rows"
+    value = estimate(right.mean, right.low, right.high)
+    return f"Shown “{best.name}”, it makes most right choices, {value}{rest if len(shown) > 1 else ''}.{bound}"
+
+
+def _picker_values(choices: ChoiceBoard, made: PickerBoard, names: Mapping[str, str]) -> dict[str, Any]:
     """The template's values for one picker."""
+    name = names[made.picker.model]
     place = anchor(f"{choices.board.slug} {made.picker}")
     bars = [(row.name, list(row.summary.groups().values())) for row in made.rows]
     return {
         "made": made,
+        "name": name,
+        "sentence": _sentence(made),
         "anchor": place,
         "among": AMONG,
         "how": _how(made.picker),
-        "outcomes": picture(
-            charts.shares(f"What became of the queries, {made.picker.model}", bars, list(GROUPS), place)
-        ),
+        "outcomes": picture(charts.shares(f"What became of the queries, {name}", bars, list(GROUPS), place)),
         "beside": {f: told for f, told in BESIDE.items() if any(row.summary.faults[f] for row in made.rows)},
-        "curve": _curve(made),
+        "curve": _curve(made, name),
         "paid": any(row.cost is not None for row in made.rows),
     }
 
@@ -226,16 +261,14 @@ def _how(picker: Picker) -> str:
     return f"{_FORMS.get(picker.form, picker.form)}, tools {order}" + (f", seed {picker.seed}" if picker.seed else "")
 
 
-def _curve(made: PickerBoard) -> Markup:
+def _curve(made: PickerBoard, name: str) -> Markup:
     lines: dict[str, list[tuple[int, float, float | None, float | None]]] = {}
     for row in made.rows:
         if row.shown is not None and not row.row.oracle and not row.same_as:
             right = row.summary.accuracy
             lines.setdefault(row.base, []).append((row.shown, right.mean, right.low, right.high))
     sized = [Sized(base, tuple(sorted(points, key=itemgetter(0)))) for base, points in lines.items()]
-    return picture(
-        charts.sizes(f"Right choices by tools shown, {made.picker.model}", sized, "right choices", "tools shown")
-    )
+    return picture(charts.sizes(f"Right choices by tools shown, {name}", sized, "right choices", "tools shown"))
 
 
 PAGE = Page("choices", PATH, values=_values)

@@ -88,7 +88,7 @@ def best_sentence(best: BestOverDatasets, titles: Mapping[str, str] | None = Non
 
     def ahead(leads: Sequence[Lead]) -> str:
         named = [f"{title(lead.system)} by {_amount(lead)}" for lead in leads]
-        return _join(named, lambda rest: f"{rest} others by {format_fixed(leads[-rest].difference)} or more")
+        return join_names(named, lambda rest: f"{rest} others by {format_fixed(leads[-rest].difference)} or more")
 
     name, one = title(best.system), len(best.datasets) == 1
     general = one or best.sources >= FEWEST_SOURCES
@@ -101,13 +101,13 @@ def best_sentence(best: BestOverDatasets, titles: Mapping[str, str] | None = Non
         where = "on these datasets, but not surely on others, ahead of" if general else "undecided against"
         parts.append(f"{where} {ahead(barely)}")
     if tied:
-        parts.append(f"not told apart from {_join([title(lead.system) for lead in tied])}")
+        parts.append(f"not told apart from {join_names([title(lead.system) for lead in tied])}")
     if best.worse:
         boards = []
         for dataset in dict.fromkeys(item.dataset for item in best.worse):
             rivals = [f"{title(item.system)} (p {_equals(item.p)})" for item in best.worse if item.dataset == dataset]
-            boards.append(f"than {_join(rivals)} on {dataset}")
-        parts.append(f"but significantly worse {_join(boards, most=len(boards))}")
+            boards.append(f"than {join_names(rivals)} on {dataset}")
+        parts.append(f"but significantly worse {join_names(boards, most=len(boards))}")
     if one:
         return f"{name} has the best mean on {best.datasets[0]}: {'; '.join(parts)}."
     these = f"{'' if general else 'these '}{len(best.datasets)} datasets"
@@ -126,10 +126,16 @@ def _equals(p: float) -> str:
     return text if text.startswith("<") else f"= {text}"
 
 
-def _join(
+def join_names(
     names: Sequence[str], others: Callable[[int], str] = lambda rest: f"{rest} others", most: int = _MOST_NAMED
 ) -> str:
-    """`a, b and c`; if more than one name is too many, the rest is counted."""
+    """`a, b and c`; if more than one name is too many, the rest is counted.
+
+    Args:
+        names: at least one.
+        others: how the rest is counted.
+        most: maximum names; one more is named too, because counting it is no shorter.
+    """
     rest = len(names) - most
     *first, last = names if rest < 2 else [*names[:most], others(rest)]
     return f"{', '.join(first)} and {last}" if first else last

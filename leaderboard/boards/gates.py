@@ -10,6 +10,7 @@ import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,15 @@ class BaselineHistory:
     def last(self) -> Event:
         """The last event."""
         return self.events[-1]
+
+    @property
+    def since(self) -> Event:
+        """The first of the last events with one verdict against one baseline: for a regression, what broke it."""
+        last = self.last
+        same = takewhile(
+            lambda event: event.verdict == last.verdict and event.against is last.against, reversed(self.events)
+        )
+        return list(same)[-1]
 
 
 def read_gates(baselines: Path, policy: Path | None = None) -> tuple[list[Ledger], Policy]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -51,8 +52,10 @@ _LED = [
     ]
     for first, distances in ((2, (16, 48)), (0, (96, 160, 240, 340, 460)))
 ]
-#: Farther positions, tried only if none of the nearer ones is free.
-_PLACES = [np.array([*_NEXT, *_LED[0]]), np.array(_LED[1])]
+#: All positions, nearer ones first.
+_PLACES = np.array([*_NEXT, *_LED[0], *_LED[1]])
+#: Width of a character of a label.
+_LETTER = 7.0
 
 
 @dataclass(frozen=True)
@@ -173,14 +176,23 @@ def cost_picture(
 
     y = linear(low, high, bottom, top)
     parts = rows(ticks(low, high), y, left, right)
+    free = 0.0
     for value in ([] if start == left else [0.0]) + _round(first, last):
         parts.append(f'<path class="grid" d="M{x(value):.1f},{top}V{bottom}"/>')
-        parts.append(text(x(value), bottom + 18, unit(value), "note middle"))
+        half = _LETTER / 2 * len(unit(value))
+        if x(value) - half >= free:
+            parts.append(text(x(value), bottom + 18, unit(value), "note middle"))
+            free = x(value) + half
     steps = "".join(f"H{x(point.cost):.1f}V{y(point.quality):.1f}" for point in best[1:])
     parts.append(f'<path class="front" d="M{x(best[0].cost):.1f},{y(best[0].quality):.1f}{steps}H{right}"/>')
     names = {point.name for point in best}
-    # No name may cover a dot.
+    # No name may cover a dot; the front is crossed only if there is no other room.
     taken = [(x(point.cost) - 6, x(point.cost) + 6, y(point.quality) + 4) for point in points]
+    corners = [(x(point.cost), y(point.quality)) for point in best]
+    corners.append((float(right), corners[-1][1]))
+    lines = [
+        spot for (x0, y0), (x1, y1) in pairwise(corners) for spot in (*_spots(x0, y0, x1, y0), *_spots(x1, y0, x1, y1))
+    ]
     for point in sorted(points, key=lambda item: item.name not in names, reverse=True):
         hint = tip(f"{point.name}: {format_fixed(point.quality)} {quality}, {unit(point.cost)}")
         kind = "dot" if point.name in names else "dot other"
@@ -189,7 +201,7 @@ def cost_picture(
         )
     named = [*best, *(point for point in points if point.name not in names)]
     for point, name in zip(named, fit_names([point.name for point in named], 26), strict=True):
-        parts.append(_place_label(name, x(point.cost), y(point.quality), right, bottom, taken))
+        parts.append(_place_label(name, x(point.cost), y(point.quality), right, bottom, taken, lines))
     parts.append(text((left + right) / 2, bottom + 38, cost, "note middle"))
     parts.append(text(left, top - 3, quality, "note"))
     return within_page(title, parts, WIDTH, bottom + 46)
@@ -369,27 +381,69 @@ def _choose_cutoffs(series: Sequence[Series]) -> list[int]:
 
 
 def _place_label(
-    name: str, x: float, y: float, right: float, bottom: float, taken: list[tuple[float, float, float]]
+    name: str,
+    x: float,
+    y: float,
+    right: float,
+    bottom: float,
+    taken: list[tuple[float, float, float]],
+    lines: list[tuple[float, float]],
 ) -> str:
     """Place a point's label where it overlaps no other: next to the point, or farther off with a line to it.
 
-    The label is omitted if there is no room in the whole chart.
+    Where there is room, it covers no line, and the line to it crosses no other label. The label is omitted if there is
+    no room in the whole chart.
+
+    Args:
+        name: the label.
+        x, y: the point.
+        right, bottom: ends of the chart.
+        taken: beginning, end and base line of each label and dot; the label is added.
+        lines: spots of the drawn lines; those of the line to the label are added.
     """
-    width = 7.0 * len(name)
-    lows, highs, lines = np.array(taken).reshape(-1, 3).T
-    for places in _PLACES:
-        start = x + places[:, 0] - np.where(places[:, 2], width, 0)
-        row = y + places[:, 1]
-        inside = (start >= 56) & (start + width <= right) & (row >= 12) & (row <= bottom - 4)
-        clear = (np.abs(row[:, None] - lines) > 14) | (start[:, None] > highs) | (start[:, None] + width < lows)
-        free = np.flatnonzero(inside & clear.all(axis=1))
-        if len(free):
-            dx, dy, end = places[free[0]].tolist()
-            taken.append((float(start[free[0]]), float(start[free[0]]) + width, y + dy))
-            near = places is _PLACES[0] and free[0] < len(_NEXT)
-            lead = "" if near else f'<path class="lead" d="M{x:.1f},{y:.1f}L{x + dx:.1f},{y + dy - 4:.1f}"/>'
-            return lead + text(x + dx, y + dy, name, "end" if end else "")
-    return ""
+    width = _LETTER * len(name)
+    lows, highs, bases = np.array(taken).reshape(-1, 3).T
+    across, down = np.array(lines).reshape(-1, 2).T
+    places = _PLACES
+    start = x + places[:, 0] - np.where(places[:, 2], width, 0)
+    row = y + places[:, 1]
+    inside = (start >= 56) & (start + width <= right) & (row >= 12) & (row <= bottom - 4)
+    clear = (np.abs(row[:, None] - bases) > 14) | (start[:, None] > highs) | (start[:, None] + width < lows)
+    free = np.flatnonzero(inside & clear.all(axis=1))
+    if not len(free):
+        return ""
+
+    def is_clean(place: int) -> bool:
+        """Whether the label covers no line, and the line to it no label."""
+        covers = (
+            (across > start[place])
+            & (across < start[place] + width)
+            & (down > row[place] - 11)
+            & (down < row[place] + 4)
+        )
+        if covers.any() or place < len(_NEXT):
+            return not covers.any()
+        # Dots are crossed, or no label would be led to where dots are dense.
+        spots = _spots(x, y, x + places[place, 0], row[place] - 4)[1:-1]
+        names = highs - lows > 12
+        return not any(
+            ((lows < at) & (highs > at) & (bases - 11 < to) & (bases + 4 > to) & names).any() for at, to in spots
+        )
+
+    place = next((int(i) for i in free if is_clean(int(i))), int(free[0]))
+    dx, dy, end = places[place].tolist()
+    taken.append((float(start[place]), float(start[place]) + width, y + dy))
+    lead = ""
+    if place >= len(_NEXT):
+        lead = f'<path class="lead" d="M{x:.1f},{y:.1f}L{x + dx:.1f},{y + dy - 4:.1f}"/>'
+        lines += _spots(x, y, x + dx, y + dy - 4)
+    return lead + text(x + dx, y + dy, name, "end" if end else "")
+
+
+def _spots(x0: float, y0: float, x1: float, y1: float) -> list[tuple[float, float]]:
+    """Points of a line, at most three pixels apart."""
+    number = 2 + int(math.hypot(x1 - x0, y1 - y0) / 3)
+    return list(zip(np.linspace(x0, x1, number).tolist(), np.linspace(y0, y1, number).tolist(), strict=True))
 
 
 def _finite(*values: float | None) -> bool:

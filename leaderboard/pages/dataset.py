@@ -14,6 +14,7 @@ from bench.base.errors import UnavailableError
 from bench.base.plugins import function
 from bench.base.text import label
 from bench.comparison.rows import competes
+from bench.data.template import template_name
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Rejected, Row, variants
 from bench.leaderboard.boards.libraries import base_of
 from bench.leaderboard.boards.registered import BoardData
@@ -152,7 +153,7 @@ def _ceilings(board: Board, data: BoardData, query_ids: Sequence[str], rejected:
     codes = data.dataset.query_codes
     query_rows = np.array([codes[name] for name in query_ids if name in codes], dtype=np.int64)
     templates = [row.result.manifest.dataset.template for row in board.rows]
-    return ceilings(data.dataset, next(name for name in templates if name == board.template), query_rows)
+    return ceilings(data.dataset, next(name for name in templates if template_name(name) == board.template), query_rows)
 
 
 def _ranks(board: Board, standing: RankedSystems) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pytest
 from kit.results import another, edit, folder_of, id_of, manifest, rehash
 from kit.sites import Built
 
+from bench.choices import page as choices_page
 from bench.choices.fitness import fitness
 from bench.choices.outcomes import GROUPS, read_replies
 from bench.choices.page import PickerBoard
@@ -20,6 +21,7 @@ from bench.leaderboard.pages import charts
 from bench.leaderboard.site import build_site
 from bench.results.choices import is_choice
 from bench.results.store import NOTES, NOTES_SCHEMA, StoredResult, find_results
+from bench.stats.noninferiority import LEVEL
 
 HOSTILE = '<img src=x onerror="alert(1)">'
 
@@ -63,8 +65,9 @@ def test_the_page_says_what_the_results_do(choice_site: Built) -> None:
     ranked = [row.summary.accuracy.mean for row in reads.rows if not row.row.oracle]
     assert ranked == sorted(ranked, reverse=True)
     assert [row.row.oracle for row in reads.rows] == [False] * 4 + [True] * 4
-    # Each row says which model chose.
-    assert page.texts.count("reads") >= len(reads.rows)
+    # Each table says which model chose, and so does what opens it.
+    assert "<caption>Choices of reads: rank by right choices" in page.text
+    assert 'outcomes: <span class="q">reads, ' in page.text
 
 
 def test_another_order_of_the_tools_is_a_part_of_the_calibration(choice_site: Built) -> None:
@@ -89,6 +92,35 @@ def test_an_unfit_picker_has_no_ranks(choice_site: Built) -> None:
     assert ">rank<" not in unfit
     assert "not fit to judge" not in fit
     assert ">rank<" in fit
+
+
+def test_each_model_has_a_sentence_that_says_what_its_rows_show(choice_site: Built) -> None:
+    first, reads = (pickers(choice_site)[name] for name in ("first", "reads"))
+    means = [row.summary.accuracy.mean for row in first.rows if not row.row.oracle]
+    assert f"so its rows have no rank. Right choices: {min(means):.3f} to {max(means):.3f}, over 1 row." in (
+        choice_site.page("choices.html").text
+    )
+    best, others = reads.rows[0], [row for row in reads.rows[1:] if not row.row.oracle]
+    said = choices_page._sentence(reads)
+    assert said.startswith(f"Shown “{best.name}”, it makes most right choices, {best.summary.accuracy.mean:.3f} ")
+    assert reads.standing is not None
+    pairs = dict(zip(reads.standing.ids, reads.standing.pairs[reads.standing.ids.index(best.row.id)], strict=True))
+    for row in others:
+        assert (f"“{row.name}”" in said) == (not pairs[row.row.id] < LEVEL), row.name
+    bound = next(row for row in reads.rows if row.base == "the gold alone").summary.accuracy.mean
+    assert said.endswith(f"With the gold alone: {bound:.3f}.")
+
+
+def test_a_model_file_has_a_short_name_unless_another_has_the_same() -> None:
+    one, two, three = (f"local:{name}.gguf@sha256:{'0' * 12}" for name in ("a", "b", "B"))
+    assert choices_page._short_names({one, two, three, "served"}) == {
+        one: "a",
+        two: "b",
+        three: "B",
+        "served": "served",
+    }
+    again = one.replace("0", "1")
+    assert choices_page._short_names({one, again}) == {one: one, again: again}
 
 
 def test_a_row_that_shows_what_another_shows_has_no_rank(results: Path, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_a_rank_picture_has_a_dot_for_each_method(rows: list[tuple[float, float,
 def test_whichever_place_a_label_finds_it_is_as_far_from_its_point() -> None:
     taken: list[tuple[float, float, float]] = []
     collected = []
-    while "lead" not in (label := charts._place_label("name", 300, 100, 600, 330, taken)):
+    while "lead" not in (label := charts._place_label("name", 300, 100, 600, 330, taken, [])):
         (text,) = ElementTree.fromstring(f"<g>{label}</g>")
         collected.append((float(text.attrib["x"]) - 300, text.get("class")))
     assert collected == [(9, None), (-9, "end"), (9, None)]
@@ -95,6 +95,39 @@ def test_whichever_place_a_label_finds_it_is_as_far_from_its_point() -> None:
     end = re.fullmatch(r"M300.0,100.0L([\d.]+),([\d.]+)", line.attrib["d"])
     assert end is not None
     assert (float(end[1]), float(end[2]) + 4) == (float(text.attrib["x"]), float(text.attrib["y"]))
+
+
+def test_a_label_covers_no_line_and_none_leads_across_it_where_there_is_room() -> None:
+    # A line passes next to the point on its right, so that the label is on its left.
+    lines = [(300.0 + step, 100.0) for step in range(0, 200, 3)]
+    (text,) = ElementTree.fromstring(f"<g>{charts._place_label('name', 300, 100, 600, 330, [], lines)}</g>")
+    assert text.get("class") == "end"
+    # Everywhere a line, and still a name.
+    everywhere = [(float(x), float(y)) for x in range(0, 600, 5) for y in range(0, 330, 5)]
+    assert "name" in charts._place_label("name", 300, 100, 600, 330, [], everywhere)
+    # With labels all around the point, the line to a label that is farther off crosses none of them.
+    taken = [
+        (200.0, 290.0, 100.0),
+        (200.0, 290.0, 120.0),
+        (310.0, 420.0, 88.0),
+        (310.0, 420.0, 104.0),
+        (310.0, 420.0, 122.0),
+    ]
+    taken += [(200.0, 290.0, 84.0), (250.0, 350.0, 140.0)]
+    around, led = list(taken), list[tuple[float, float]]()
+    assert 'class="lead"' in charts._place_label("name", 300, 100, 600, 330, taken, led)
+    assert led
+    assert not [spot for spot in led[1:-1] for a, b, y in around if a < spot[0] < b and y - 11 < spot[1] < y + 4]
+
+
+def test_numbers_below_an_axis_do_not_overlap() -> None:
+    points = [charts.ChartPoint("a", 0.00005, 0.2), charts.ChartPoint("b", 0.09, 0.5), charts.ChartPoint("c", 0.1, 0.6)]
+    svg = charts.cost_picture("t", points, "cost", "quality", lambda value: f"{value:.5f} seconds")
+    ends = [0.0]
+    for x, name in re.findall(r'<text x="([\d.]+)"[^>]*>([\d.]+ seconds)<', svg):
+        assert float(x) - 3.5 * len(name) >= ends[-1] - 0.2
+        ends.append(float(x) + 3.5 * len(name))
+    assert len(ends) > 2
 
 
 @example(

@@ -103,6 +103,10 @@ def test_events_have_the_verdicts_of_bench_gate(
     for name, baseline in (("first", first), ("second", second)):
         files[baseline.sha256] = tmp_path / f"{name}.json"
         write_baseline(files[baseline.sha256], baseline)
+    # What was blessed although it was worse is no longer what later results are compared with.
+    assert {item[3] for item in shown[2:4]} == {"regression"}
+    assert gate.since is gate.events[5]
+    assert gates.BaselineHistory(gate.ledger, gate.metric, gate.events[:4], 0).since is gate.events[2]
     compared = 0
     for event in gate.events:
         if event.against is None:
@@ -207,7 +211,15 @@ def test_a_catalogue_may_change_from_one_version_to_the_next(
     report = json.loads(gate.last.report.model_dump_json())
     assert (report["rules"], report["catalogue"]) == (said["rules"], said["catalogue"])
     assert [bool(event.version.commit) for event in gate.events] == [True, False]
-    assert "pass@1: 1 broken" in site.page("gates.html").texts
+    page = site.page("gates.html")
+    assert "pass@1: 1 broken" in page.texts
+    # Which query broke, which tool lost it, and which edit of the catalogue came with it.
+    assert "1 query newly failing" in page.texts
+    (failing,) = [query["query_id"] for moved in said["moved"] for query in moved["failing"]]
+    assert failing in page.texts
+    assert any(text.startswith("1 tool edited, 0 added, 0 removed since mine (") for text in page.texts)
+    edited = said["catalogue"]["edited"][0]["tool_id"]
+    assert f"edited {edited}: description" in page.texts
 
 
 def test_only_the_newest_events_are_judged(

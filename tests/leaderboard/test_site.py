@@ -25,6 +25,19 @@ def test_without_results_the_home_page_says_how_to_make_one(build: Callable[...,
     assert site.page("rejected.html").texts
 
 
+@pytest.mark.usefixtures("quick", "isolated")
+def test_a_board_may_have_no_results_but_those_with_a_template_of_the_user(
+    bench: Callable[..., Any], build: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "text.j2").write_text("{{ name }}: {{ description }}, please")
+    bench("run", "-q", "-m", "bm25", "-d", "starter", "--template", tmp_path / "text.j2")
+    site = build()
+    (board,) = site.made.boards
+    assert board.template.startswith("jinja-")
+    assert not site.made.rejected
+    assert board.template in site.only("d/*.html").text
+
+
 def test_every_link_leads_to_a_file_of_the_site_or_to_a_part_of_a_page(full_site: Any) -> None:
     site = full_site
     ids = {page.path.resolve(): set(page.ids) for page in site.pages()}

@@ -74,6 +74,12 @@ def name_by_content(name: str) -> str:
     return f"local:{path.name}@sha256:{digits}"
 
 
+def short_name(name: str) -> str:
+    """The name of a model for readers: of a model file, its name without folder, ending and checksum."""
+    named = _NAMED.fullmatch(name)
+    return name if named is None else Path(named["file"]).stem
+
+
 #: A language model as parameters name it.
 ModelName = Annotated[str, AfterValidator(name_by_content)]
 
