@@ -126,7 +126,10 @@ class Effect(Record):
 
 
 class MethodStress(Record):
-    """What perturbations do to a method, whose result on the unperturbed dataset is `result_id`."""
+    """What perturbations do to a method, whose result on the unperturbed dataset is `result_id`.
+
+    `note` says that the method gives other numbers than that result when it is asked again.
+    """
 
     schema_name: Literal["stress"] = "stress"
     schema_version: Literal[1] = 1
@@ -139,6 +142,7 @@ class MethodStress(Record):
     k: int
     seed: int
     code: str
+    note: str = ""
     effects: list[Effect]
 
     @property
@@ -277,13 +281,10 @@ class Stress(Displayable):
     @property
     def notes(self) -> list[str]:
         """Sentences about what was not measured, each once."""
-        found = {
-            f"{effect.perturbation}: {effect.note}": None
-            for method in self.report.methods
-            for effect in method.effects
-            if effect.note
-        }
-        return list(found)
+        methods = self.report.methods
+        found = [f"{method.label}: {method.note}" for method in methods if method.note]
+        effects = (effect for method in methods for effect in method.effects)
+        return list(dict.fromkeys([*found, *(f"{one.perturbation}: {one.note}" for one in effects if one.note)]))
 
 
 def by_name(method: MethodStress) -> dict[str, Effect]:
