@@ -28,7 +28,7 @@ from bench.results.manifest import MetricValue
 from bench.results.store import StoredResult, span_of
 from bench.results.units import number_units
 from bench.robustness.attacks import ATTACKER
-from bench.robustness.perturbation import Chosen, Kind, apply
+from bench.robustness.perturbation import Chosen, apply
 from bench.robustness.report import Capture, Effect, MethodStress, Worst, code_of_stress
 from bench.robustness.separation import past_queries, separate
 from bench.stats.bootstrap import bca_intervals
@@ -53,17 +53,6 @@ class Side:
     answers: Answers
     values: NDArray[np.float64]
     first: NDArray[np.str_]
-
-
-@dataclass(frozen=True)
-class _Change:
-    """A perturbed side, and the judged queries that the perturbation may change."""
-
-    chosen: Chosen
-    kind: Kind
-    side: Side
-    taken: NDArray[np.bool_]
-    note: str
 
 
 @dataclass
@@ -135,33 +124,8 @@ class Subject:
             UsageError: a perturbation fails or breaks a promise.
             BenchError: the method fails.
         """
-        base, effects, changes = self.base, dict[str, Effect](), list[_Change]()
         own = check_marks(self.method).get(OWN_CATALOGUE, "")
-        for item in chosen:
-            kind = item.perturbation.kind
-            if kind == "absence":
-                effects[str(item)] = self._absence(item)
-                continue
-            if own and kind not in {"request", ""}:
-                effects[str(item)] = Effect(perturbation=str(item), kind=kind or "library", note=f"the method {own}")
-                continue
-            change = self._change(item)
-            effects[str(item)] = Effect(
-                perturbation=str(item), kind=change.kind, note=change.note, tools=len(change.side.data.tools)
-            )
-            if change.taken.any():
-                changes.append(change)
-        for change in changes:
-            if change.kind == "growth":
-                # What the other tools cost: from the smaller library to the whole.
-                before, after = change.side, base
-            else:
-                before, after = base, change.side
-            name = str(change.chosen)
-            more: dict[str, Any] = self._loss(change, before, after)
-            if change.kind == "attack":
-                more["capture"] = self._capture(change.side)
-            effects[name] = effects[name].model_copy(update=more)
+        stored = self.result.values(str(self.metric))
         identity = self.result.manifest
         return MethodStress(
             result_id=identity.result_id,
@@ -173,31 +137,50 @@ class Subject:
             k=self.k,
             seed=self.seed,
             code=code_of_stress(),
-            note="" if np.allclose(base.values, self.result.values(str(self.metric)), equal_nan=True) else _OTHER,
-            effects=list(effects.values()),
+            note="" if np.allclose(self.base.values, stored, equal_nan=True) else _OTHER,
+            effects=[self._effect(item, own) for item in chosen],
         )
 
-    def _change(self, item: Chosen) -> _Change:
-        base, data = self.base, self.data
+    def _effect(self, item: Chosen, own: str) -> Effect:
+        """The effect of a perturbation; `own` says why the method is not given the tools, if it is not."""
+        kind, data = item.perturbation.kind, self.data
+        if kind == "absence":
+            return self._absence(item)
+        refused = Effect(perturbation=str(item), kind=kind or "library", note=f"the method {own}")
+        if own and kind not in {"request", ""}:
+            return refused
         # What stays in a library is decided by the queries of all splits.
-        rows = np.arange(len(data.queries)) if item.perturbation.kind == "growth" else self.rows
+        rows = np.arange(len(data.queries)) if kind == "growth" else self.rows
         changed, kind = apply(item, data, rows, self.seed, self._ask)
-        judged = ~np.isnan(base.values)
+        if own and kind != "request":
+            return refused
+        effect = Effect(perturbation=str(item), kind=kind, tools=len(changed.tools))
+        taken, method = ~np.isnan(self.base.values), self.method
         if changed.tools == data.tools:
             pairs = [(data.queries[row], changed.queries[row]) for row in self.rows.tolist()]
-            taken = judged & np.array([(old.text, old.calls) != (new.text, new.calls) for old, new in pairs])
+            taken &= np.array([(old.text, old.calls) != (new.text, new.calls) for old, new in pairs])
             if not taken.any():
-                return _Change(item, kind, base, taken, "it changes nothing on this dataset")
-            return _Change(item, kind, self._side(self.method, changed, str(item)), taken, "")
-        template = self.plan.tool_text(data)
-        hidden = all(
-            changed.tools[changed.tool_codes[tool.tool_id]].text(template) == tool.text(template)
-            for tool in data.tools
-            if tool.tool_id in changed.tool_codes
-        )
-        note = f"the template {template!r} does not show it" if kind == "library" and hidden else ""
-        note = "" if len(changed.tools) != len(data.tools) else note
-        return _Change(item, kind, self._side(self.prepared(changed), changed, str(item)), judged, note)
+                return effect.model_copy(update={"note": "it changes nothing on this dataset"})
+        else:
+            method = self.prepared(changed)
+        side = self._side(method, changed, str(item))
+        # Growth is what the other tools cost: from the smaller library to the whole.
+        before, after = (side, self.base) if kind == "growth" else (self.base, side)
+        more = self._loss(taken, before, after) | {"note": self._unseen(changed)}
+        if worst := more["worst"]:
+            row = changed.query_codes[worst.query_id]
+            self.reworded[str(item), worst.query_id] = changed.queries[row].text
+        if kind == "attack":
+            more["capture"] = self._capture(side)
+        return effect.model_copy(update=more)
+
+    def _unseen(self, changed: Dataset) -> str:
+        """A sentence if the texts of tools do not show how they were changed."""
+        template, old = self.plan.tool_text(self.data), self.data.tools
+        pairs = list(zip(old, changed.tools, strict=True)) if len(old) == len(changed.tools) else []
+        if changed.tools == old or not pairs or any(one.text(template) != two.text(template) for one, two in pairs):
+            return ""
+        return f"the template {template!r} does not show it"
 
     def _ask(self, tools: Sequence[Tool], texts: Sequence[str]) -> list[list[str]]:
         """The black box that an attacker asks: ids of the first tools for texts, on another library."""
@@ -207,8 +190,9 @@ class Subject:
         ranking, _ = ask_queries(method, queries, len(tools), self.plan.depth, "ranking the texts of an attacker")
         return [[data.tools[tool].tool_id for tool in row if tool >= 0] for row in ranking.tools.tolist()]
 
-    def _loss(self, change: _Change, before: Side, after: Side) -> dict[str, Any]:
-        rows = np.flatnonzero(change.taken)
+    def _loss(self, taken: NDArray[np.bool_], before: Side, after: Side) -> dict[str, Any]:
+        """The fields of an effect that compare two sides on the taken queries."""
+        rows = np.flatnonzero(taken)
         lost = (before.values - after.values)[rows]
         units = number_units(self.result.units[rows])
         (pair,) = compare(lost[:, None], units=units, span=span_of(str(self.metric), [self.result]).of_differences())
@@ -216,16 +200,14 @@ class Subject:
         worst = None
         if lost.max() > 0:
             row = int(rows[int(lost.argmax())])
-            query_id = self.data.queries[self.rows[row]].query_id
             first_before, first_after = (str(side.first[row, 0]) or None for side in (before, after))
             worst = Worst(
-                query_id=query_id,
+                query_id=self.data.queries[self.rows[row]].query_id,
                 before=float(before.values[row]),
                 after=float(after.values[row]),
                 first_before=first_before,
                 first_after=first_after,
             )
-            self.reworded[str(change.chosen), query_id] = change.side.data.queries[self.rows[row]].text
         return {
             "n": len(rows),
             "units": pair.units,
