@@ -66,6 +66,8 @@ if TYPE_CHECKING:
         SetSizes as SetSizes,
     )
     from bench.results.settings import RunSettings as RunSettings
+    from bench.robustness.api import stress as stress
+    from bench.robustness.report import Stress as Stress
     from bench.search.scoring import EmbeddingMethod as EmbeddingMethod, ScoringMethod as ScoringMethod
     from bench.search.topk import top_k as top_k
     from bench.traces.traces import Traffic as Traffic, read_traffic as read_traffic

@@ -64,12 +64,13 @@ def test_it_runs_compares_and_gates(alone: Alone) -> None:
     assert "there is no command 'init'" in bench("init", code=2).stderr
     assert "there is no command 'tune'" in bench("tune", "-m", "bm25", code=2).stderr
     assert "there is no command 'choose'" in bench("choose", "bm25@starter", code=2).stderr
-    assert "there is no command 'curve'" in bench("curve", "sizes.toml", code=2).stderr
+    assert "there is no command 'stress'" in bench("stress", "bm25", code=2).stderr
     assert "there is no command 'explain'" in bench("explain", "bm25@starter", "0001", code=2).stderr
     assert "there is no command 'check'" in bench("check", "method", "bm25", code=2).stderr
     assert "No such command 'audit'" in bench("data", "audit", "starter", code=2).stderr
     assert "No such command 'from-traffic'" in bench("data", "from-traffic", "log.jsonl", code=2).stderr
-    names = {"audit", "Audit", "tune", "choose", "Choices", "explain", "Explained", "read_traffic", "ToolsReport"}
+    names = {"audit", "Audit", "stress", "tune", "choose", "Choices", "explain", "Explained", "read_traffic"}
+    names.add("ToolsReport")
     public = f"import bench; print({names} & {{*bench.__all__}})"
     assert alone("-c", public).stdout == "set()\n"
     asked = alone("-c", "import bench; bench.load_result('bm25@starter').tools()", code=1).stderr

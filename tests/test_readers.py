@@ -102,7 +102,7 @@ INSIDE: dict[str, tuple[str, ...]] = {
     ),
     "it reads files of this package, which are valid as they are": (
         *("bench/cli/schemas/__init__", "bench/example/write", "bench/models/declared", "bench/registry/differences"),
-        "bench/importing/dialects",
+        *("bench/importing/dialects", "bench/robustness/requests"),
         *("bench/lab/reproduce/artefacts", "bench/lab/reproduce/cells", "bench/lab/reproduce/claims"),
         *("bench/lab/reproduce/recipes", "bench/results/code_versions", "bench/results/scoring_code"),
         "leaderboard/boards/names",
@@ -236,6 +236,14 @@ def store_result(results: Path, baseline: Path, scratch: Path) -> Content:
     """A stored result."""
     folder = folder_of(results, "bm25")
     return {f"results/starter/{folder.name}/{path.name}": path.read_bytes() for path in folder.iterdir()}
+
+
+def store_stress(results: Path, baseline: Path, scratch: Path) -> Content:
+    """What attackers do to a method."""
+    effect = {"perturbation": "clone", "kind": "attack"}
+    made = {"result_id": "0123456789ab", "label": "x", "method": "x", "dataset": "d", "content_hash": "0"}
+    made |= {"metric": "recall@5", "code": "0"}
+    return {"stress.json": json.dumps(made | {"k": 5, "seed": 0, "effects": [effect]})}
 
 
 def bless(results: Path, baseline: Path, scratch: Path) -> Content:
@@ -412,6 +420,10 @@ DOORS: dict[str, Door] = {
     "a training card": Door(
         ("bench/models/trainingcard",), {"training.json": json.dumps(TRAINING)}, function(read_card),
         in_json("training.json", "base", '"retriever"', '"x"', "kind", "'x'"),
+    ),
+    "stress.json": Door(
+        ("bench/robustness/report",), store_stress, function("bench.robustness.report:read_stress"),
+        in_json("stress.json", "result_id", '"kind": "attack"', '"kind": "storm"', "kind", "'storm'"),
     ),
     "a reproduction": Door(
         ("bench/lab/reproduce/page",), {"r.json": text("board/reproduction.json")},

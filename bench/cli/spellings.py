@@ -12,7 +12,7 @@ _BECAME = {
     "comment": "is gone: the jobs that `bench init` writes post the report themselves",
     "compare --latex": "is now bench compare --format latex",
     "compare --unit": "is gone",
-    "curve --markdown": "is now bench curve --format markdown",
+    "curve": "is now bench stress METHOD... -d DATASET -p growth",
     "data check-exact --sample": "is now bench data check-exact --limit",
     "data from-traffic --bridge-tool": "is now the argument bridge_tools of bench.read_traffic in Python",
     "data from-traffic --output": "is now bench data from-traffic --out",

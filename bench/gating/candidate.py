@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,7 @@ class Candidate:
         marks: marks of the run and its method.
         not_given: why it did not receive the dataset's tools; empty if it did.
         failures: why queries failed, most frequent first, as sentences.
+        folder: of the stored result, beside whose files `bench stress` writes.
     """
 
     label: str
@@ -61,6 +63,7 @@ class Candidate:
     marks: Sequence[Mark] = ()
     not_given: str = ""
     failures: Sequence[str] = ()
+    folder: Path | None = None
 
     @staticmethod
     def of(result: StoredResult) -> Candidate:
@@ -89,6 +92,7 @@ class Candidate:
             marks=manifest.marks,
             not_given=why_not_given(manifest.method),
             failures=sentences(result),
+            folder=result.folder,
         )
 
     @property

@@ -15,6 +15,7 @@ from bench.gating.across import Across, GoldMoves, across_catalogues
 from bench.gating.baseline import DECIMALS, Baseline, rounded_values
 from bench.gating.budgets import latency_rules, token_rules
 from bench.gating.candidate import Candidate
+from bench.gating.capture import capture_rules
 from bench.gating.policy import Policy, Rule, SliceOf
 from bench.gating.report import (
     EXIT_CODES,
@@ -24,6 +25,7 @@ from bench.gating.report import (
     MovedQuery,
     RuleReport,
     Side,
+    as_read,
     not_judged,
     outcome_of,
 )
@@ -34,7 +36,7 @@ from bench.results.comparability import ScoredResult, describe_packages, differe
 from bench.results.manifest import MethodIdentity
 from bench.results.units import number_units
 from bench.stats.bounded import Span
-from bench.stats.noninferiority import FEWEST_UNITS, BoundedMean, at_least, enough_units, non_inferiority
+from bench.stats.noninferiority import FEWEST_UNITS, at_least, enough_units, non_inferiority
 from bench.stats.units import effective_units
 
 if TYPE_CHECKING:
@@ -105,6 +107,7 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
     for rule in policy.rule:
         rules += _judge_rule(rule, policy, candidate, baseline, rows, moves)
     rules += latency_rules(policy, candidate, baseline) + token_rules(policy, candidate, baseline)
+    rules += capture_rules(policy, candidate)
     outcome = outcome_of(rules)
     moved_tools = GoldMoves(candidate, baseline, changed)
     tools = moved_tools.tools()
@@ -402,13 +405,13 @@ def _judge_rule(
                 # Not a sample of answers with equal scores by chance: every answer is the same.
                 bounded = dataclasses.replace(bounded, lower=0.0, upper=0.0, verdict="pass", needed=None)
                 note = same
-            read = _as_read(bounded, sign) | {"note": note}
+            read = as_read(bounded, sign) | {"note": note}
         else:
             better = span if sign > 0 else span.negated()
             (bounded,) = at_least(
                 sign * now[taken][:, None], sign * limit, level, policy.power, units=units, span=better
             )
-            read = _as_read(bounded, sign) | {"note": _roughness(now[taken], units, False, span)}
+            read = as_read(bounded, sign) | {"note": _roughness(now[taken], units, False, span)}
         reports.append(RuleReport.model_validate(common | {"kind": kind, "threshold": limit} | read))
     whole = rule.slice is None or all(other.metric != rule.metric or other.slice for other in policy.rule)
     # If another rule judges the metric on all queries, the slice adds no moved query.
@@ -436,20 +439,6 @@ def _same_answers(candidate: Candidate, baseline: Baseline) -> str:
         if now is None or not np.array_equal(rounded_values(now), stored.array(), equal_nan=True):
             return ""
     return "no gold tool has moved: every stored value is the baseline's"
-
-
-def _as_read(bounded: BoundedMean, sign: float) -> dict[str, object]:
-    """Bounds in the metric's own direction."""
-    lower, upper = bounded.lower, bounded.upper
-    if sign < 0:
-        lower, upper = (None if end is None else -end + 0.0 for end in (upper, lower))
-    return {
-        "verdict": bounded.verdict,
-        "lower": lower,
-        "upper": upper,
-        "detectable": bounded.detectable,
-        "needed": bounded.needed,
-    }
 
 
 def _roughness(values: NDArray[np.float64], units: NDArray[np.int64], differences: bool, span: Span) -> str:

@@ -7,6 +7,7 @@ catalogue = "may change"  # tools may be edited, if the queries and the tools th
 max_failed = 0          # judged queries that may fail; without it, as many as in the baseline
 max_changed_queries = 5  # queries that may be new, gone, reworded or given other tools; without it, any number
 require_tools_given = true  # the gate does not run where the search has a catalogue of its own
+max_capture = 0.10      # share of queries with an attacker among the first k, for each attack of `bench stress`
 
 [[rule]]
 metric = "recall@5"
@@ -100,15 +101,16 @@ class Policy(StrictRecord):
     max_changed_queries: Annotated[int, Field(ge=0)] | None = None
     catalogue: Literal["must agree", "may change"] = "must agree"
     require_tools_given: bool = False
+    max_capture: Annotated[float, Field(gt=0, lt=1)] | None = None
     rule: list[Rule] = []
     latency: LatencyBudget = LatencyBudget()
     tokens: TokenBudget = TokenBudget()
 
     @model_validator(mode="after")
     def _asks_for_something(self) -> Policy:
-        budgets = (*self.latency.model_dump().values(), *self.tokens.model_dump().values())
+        budgets = (*self.latency.model_dump().values(), *self.tokens.model_dump().values(), self.max_capture)
         if not self.rule and all(value is None for value in budgets):
-            raise ValueError("it has no rule; add a [[rule]], or a budget under [latency] or [tokens]")
+            raise ValueError("it has no rule; add a [[rule]], max_capture, or a budget under [latency] or [tokens]")
         seen = set()
         for rule in self.rule:
             if self.margin_of(rule) is None and rule.floor is None and rule.max_broken is None:

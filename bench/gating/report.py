@@ -6,6 +6,7 @@ from typing import Literal
 
 from bench.base.records import Record
 from bench.results.across_catalogues import CatalogueChange, MovedTool, QueryChange
+from bench.stats.noninferiority import BoundedMean
 
 RuleVerdict = Literal["pass", "regression", "inconclusive", "not run"]
 Outcome = Literal["pass", "regression", "inconclusive", "not comparable", "not run"]
@@ -143,6 +144,20 @@ class GateReport(Record):
     n_tools: int = 0
     notes: list[str] = []
     reasons: list[str] = []
+
+
+def as_read(bounded: BoundedMean, sign: float) -> dict[str, object]:
+    """Verdict and bounds of a rule in the metric's own direction; `sign` is -1 where less is better."""
+    lower, upper = bounded.lower, bounded.upper
+    if sign < 0:
+        lower, upper = (None if end is None else -end + 0.0 for end in (upper, lower))
+    return {
+        "verdict": bounded.verdict,
+        "lower": lower,
+        "upper": upper,
+        "detectable": bounded.detectable,
+        "needed": bounded.needed,
+    }
 
 
 def not_judged(

@@ -94,7 +94,7 @@ def explanation(rule: RuleReport) -> str:
         limit = rule.threshold if rule.kind == "floor" or not rule.higher_is_better else -rule.threshold
         inside = rule.upper is not None and rule.lower <= limit <= rule.upper
         enclosed = ["the bounds contain the limit"] if inside else []
-        words.append("; ".join([*enclosed, _counts(rule), _needed_line(rule)]))
+        words.append("; ".join([*enclosed, *([] if rule.better is None else [_counts(rule)]), _needed_line(rule)]))
     if rule.note:
         words.append(one_line(rule.note))
     return "; ".join(words)

@@ -21,6 +21,7 @@ from kit.results import LOCKS, another, edit, folder_of, id_of, manifest, older,
 from kit.sites import Built, build_once, hurry
 
 from bench.__main__ import run as command
+from bench.base.config import config_context
 from bench.base.paths import results_folder
 from bench.base.plugins import verbs
 from bench.leaderboard.boards.decisions import CheckReport, Decision, write_decision
@@ -29,6 +30,7 @@ from bench.leaderboard.serve import open_server
 from bench.leaderboard.site import build_site
 from bench.results.manifest import Mark
 from bench.results.store import PER_QUERY, StoredResult
+from bench.robustness.api import stress
 
 if TYPE_CHECKING:
     from kit.browser import Browser
@@ -166,6 +168,9 @@ def full_site(site_of: Callable[..., Built], starter_results: Path, once: Once, 
         if "choose" in verbs():
             for folder in choice_results(once, shared_cache).glob("starter/choose-*"):
                 shutil.copytree(folder, results / "starter" / folder.name)
+        if "stress" in verbs():
+            with config_context(results=results, offline=True):
+                stress(["bm25", "random"], "starter", ["filler", "clone", "hidden-gold"])
         broken = results / "starter" / "random-000000000000"
         shutil.copytree(next(results.glob("starter/random-*")), broken)
         (broken / "metrics.json").write_text("{")

@@ -1,0 +1,1 @@
+"""What breaks a retriever: perturbed requests and libraries, attackers, missing tools, and growing libraries."""

@@ -1,0 +1,280 @@
+"""Perturbations: what each does to small texts, that gold and ids stay, and what a user's function may not do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kit.datasets import make_dataset
+
+from bench.base.errors import UsageError
+from bench.data.dataset import Dataset
+from bench.data.tables import Parameter, Query, Tool
+from bench.robustness.perturbation import Chosen, apply, built_in, choose
+from bench.robustness.requests import _translations
+
+TOOLS = [
+    Tool("a.find", "find_flights", "Finds flights. It needs a date.", "travel", "a", (Parameter("date", "string"),)),
+    Tool("a.book", "book_flight", "Books a flight.", "travel", "a"),
+    Tool("b.mail", "send_mail", "Sends a mail.", "office", "b"),
+    Tool("c.note", "write_note", "Writes a note.", "office", "c"),
+]
+
+
+def data(*texts: str, gold: str = "a.find") -> Dataset:
+    return make_dataset(TOOLS, [Query(f"q{i}", text, {gold: 1}) for i, text in enumerate(texts)])
+
+
+def perturbed(name: str, dataset: Dataset, seed: int = 0, ask: Any = None) -> Dataset:
+    (chosen,) = choose([name])
+    return apply(chosen, dataset, np.arange(len(dataset.queries)), seed, ask)[0]
+
+
+def texts(name: str, *given: str) -> list[str]:
+    return [query.text for query in perturbed(name, data(*given)).queries]
+
+
+def silent(tools: Sequence[Tool], asked: Sequence[str]) -> list[list[str]]:
+    """A method that returns nothing."""
+    return [[] for _ in asked]
+
+
+@pytest.mark.parametrize("chosen", choose(), ids=str)
+def test_each_keeps_ids_and_gold_of_the_starter_and_draws_the_same_again(chosen: Chosen, starter: Dataset) -> None:
+    rows = np.arange(len(starter.queries)) if chosen.perturbation.kind == "growth" else starter.rows("test")
+    made, kind = apply(chosen, starter, rows, 0, silent)
+    assert [query.query_id for query in made.queries] == [query.query_id for query in starter.queries]
+    assert made.content_hash == apply(chosen, starter, rows, 0, silent)[0].content_hash
+    assert kind == chosen.perturbation.kind
+    for old, new in zip(starter.queries, made.queries, strict=True):
+        if kind != "absence":
+            assert new.gold == old.gold
+        if kind == "request":
+            assert bool(new.text.strip()) == bool(old.text.strip())
+    if kind == "request":
+        assert made.tools == starter.tools
+    train = starter.rows("train")[0]
+    assert made.queries[train].text == starter.queries[train].text
+
+
+def test_each_says_what_it_does_claims_and_comes_from() -> None:
+    for item in built_in().values():
+        assert item.function.__doc__, item.name
+        assert item.invariant
+        assert item.source
+    assert {item.kind for item in built_in().values()} == {"request", "library", "attack", "absence", "growth"}
+
+
+def test_typing_errors_change_one_letter_of_long_words_only() -> None:
+    before = "find cheap flights to the coast at http://x.example/coast or a1b2c3d4"
+    (after,) = texts("typing-errors(rate=1.0)", before)
+    old, new = before.split(), after.split()
+    assert [word for word, other in zip(old, new, strict=True) if word == other] == [
+        *("to", "the", "at", "http://x.example/coast", "or", "a1b2c3d4")
+    ]
+    for word, other in zip(old, new, strict=True):
+        assert other[0] == word[0]
+        assert abs(len(word) - len(other)) <= 1
+    assert texts("typing-errors(rate=0.0)", before) == [before]
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("upper-case", "find flights", "FIND FLIGHTS"),
+        ("keywords", "Could you please find me a flight, but not to Rome?", "find flight not to Rome"),
+        ("keywords", "is it?", "is it?"),
+        ("synonyms", "Find out. Find it, please book one.", "Find out. Find it, please reserve one."),
+        ("synonyms", "The book! Find one.", "The book! Look up one."),
+        ("synonyms", "search the web to search for cats", "search the web to look for cats"),
+        ("values", "one flight on 4 June 2024 for 1 adult, GPT-4, Formula 1, 00:50", None),
+        ("negation", "find flights", "find flights Not by e-mail, please."),
+        ("negation", "mail me flights", "mail me flights No need to put it in a spreadsheet."),
+    ],
+)  # fmt: skip
+def test_a_request_is_reworded(name: str, before: str, after: str | None) -> None:
+    (made,) = texts(name, before)
+    if after is not None:
+        assert made == after
+        return
+    assert re.fullmatch(
+        r"one flight on [567] (April|September|November) 202[123] for 1 adult, GPT-4, Formula 1, 00:05", made
+    )
+
+
+def test_a_frame_holds_the_request_as_it_is() -> None:
+    for name in ("politeness", "filler"):
+        (made,) = texts(name, "find flights")
+        assert " find flights " in made
+
+
+def test_numbers_of_a_request_move_together_and_two_months_stay() -> None:
+    (made,) = texts("values", "from 14 to 17 at 500, June until August, since 2020")
+    low, high, price = map(int, re.findall(r"from (\d+) to (\d+) at (\d+)", made)[0])
+    assert high - low == 3
+    assert low - 14 == (price - 500) // 10 == 2020 - int(made[-4:]) > 0
+    assert "June until August" in made
+
+
+def test_translations_are_of_requests_of_the_starter(starter: Dataset) -> None:
+    asked = {query.text for query in starter.queries if query.split == "test"}
+    assert len(_translations()) == 30
+    assert set(_translations()) <= asked
+    assert perturbed("german", data("another request")).queries[0].text == "another request"
+
+
+def test_descriptions_are_emptied_cut_and_padded() -> None:
+    one = data("x")
+    assert {tool.description for tool in perturbed("no-descriptions", one).tools} == {""}
+    assert perturbed("first-sentences", one).tools[1].description == "Finds flights."
+    assert perturbed("no-parameters", one).tools[1].parameters == ()
+    assert all(tool.description.endswith("authentication.") for tool in perturbed("boilerplate", one).tools)
+    source = replace(TOOLS[0], source="find_flights: Finds flights. It needs a date. (GET)")
+    upstream = make_dataset([source], [Query("q", "x", {"a.find": 1})])
+    assert perturbed("first-sentences", upstream).tools[0].source == "find_flights: Finds flights. (GET)"
+
+
+def test_names_are_noisy_by_level() -> None:
+    one, old = data("x"), {tool.tool_id: tool.name for tool in TOOLS}
+    by_level = {
+        level: {tool.tool_id: tool.name for tool in perturbed(f"names(level={level})", one).tools}
+        for level in ("slight", "medium", "heavy", "union")
+    }
+    assert all(new[tool] != old[tool] for new in by_level.values() for tool in old)
+    assert sorted(by_level["heavy"].values()) == sorted(old.values())
+    assert not set(by_level["medium"].values()) & set(old.values())
+    with pytest.raises(UsageError, match="it must be slight, medium, heavy or union"):
+        perturbed("names(level=loud)", one)
+
+
+def test_a_copy_of_a_gold_tool_is_right_and_attackers_are_not() -> None:
+    copied = perturbed("duplicate-servers(share=1.0)", data("x"))
+    assert len(copied.tools) == 8
+    assert copied.queries[0].meeting.keys() == {"a.find", "copy/a.find"}
+    for name in ("stuffing", "praise", "clone", "squatting", "greedy"):
+        made = perturbed(f"{name}(share=0.5)", data("x"), ask=silent)
+        attackers = [tool for tool in made.tools if tool.tool_id.startswith("attacker/")]
+        assert len(attackers) == 2
+        assert made.queries[0].meeting.keys() == {"a.find"}
+
+
+def test_a_greedy_attacker_keeps_what_the_method_ranks_higher() -> None:
+    calls = 0
+
+    def longest(tools: Sequence[Tool], asked: Sequence[str]) -> list[list[str]]:
+        nonlocal calls
+        calls += 1
+        return [[tool.tool_id for tool in sorted(tools, key=lambda tool: len(tool.description))] for _ in asked]
+
+    made = perturbed("greedy(share=0.25)", data("x"), ask=longest)
+    (attacker,) = [tool for tool in made.tools if tool.tool_id.startswith("attacker/")]
+    # The method ranks short descriptions first, so the attacker keeps one word or two.
+    assert len(attacker.description) <= min(len(tool.description) for tool in TOOLS)
+    assert calls == 3 * 5
+
+
+def test_hidden_gold_hides_alternatives_and_partners() -> None:
+    twin = replace(TOOLS[0], tool_id="d.find", parent="d")
+    queries = [Query("q0", "x", {"a.find": 1}), Query("q1", "y", {"a.find": 1, "a.book": 1}), Query("q2", "z", {})]
+    made = perturbed("hidden-gold", make_dataset([*TOOLS, twin], queries))
+    assert [query.gold for query in made.queries] == [{}, {}, {}]
+    assert set(made.queries[0].scope) == {"b.mail", "c.note"}
+    assert made.queries[2].scope == ()
+
+
+def test_smaller_libraries_are_nested_and_keep_named_tools() -> None:
+    one = make_dataset(TOOLS, [Query("q0", "x", {"a.find": 1})])
+    sizes = {
+        (first, share): {
+            tool.tool_id for tool in perturbed(f"smaller-library(first={first}, share={share})", one).tools
+        }
+        for first in ("random", "siblings", "look-alikes")
+        for share in (0.0, 0.4, 0.7, 1.0)
+    }
+    for first in ("random", "siblings", "look-alikes"):
+        parts = [sizes[first, share] for share in (0.0, 0.4, 0.7, 1.0)]
+        assert [len(part) for part in parts] == [1, 2, 3, 4]
+        assert all(small < large for small, large in pairwise(parts))
+    assert sizes["siblings", 0.4] == sizes["look-alikes", 0.4] == {"a.find", "a.book"}
+    with pytest.raises(UsageError, match="it must be random, siblings, look-alikes"):
+        perturbed("smaller-library(first=none)", one)
+
+
+USERS = """
+from dataclasses import replace
+def shout(queries, tools, seed, *, sign="!"):
+    return [replace(query, text=query.text + sign) for query in queries], tools
+def fewer(queries, tools, seed): return queries[1:], tools
+def nothing(queries, tools, seed): return None
+def empty(queries, tools, seed): return [], []
+def loses(queries, tools, seed): return queries, [tool for tool in tools if tool.tool_id != "a.find"]
+def drops(queries, tools, seed): return [replace(query, gold={}) for query in queries], tools
+def twice(queries, tools, seed): return queries, [*tools, tools[0]]
+def again(queries, tools, seed): return [*queries[:1], *queries[:1]], tools
+def strange(queries, tools, seed): return ["q0", "q1"], tools
+def raises(queries, tools, seed): raise RuntimeError("out of order")
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module with perturbations of a user."""
+    (tmp_path / "perturbed_by_me.py").write_text(USERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    return "perturbed_by_me"
+
+
+def test_a_function_of_a_user_needs_no_decorator(mine: str) -> None:
+    (chosen,) = choose([f'{mine}:shout(sign="?")'])
+    made, kind = apply(chosen, data("x"), np.arange(1), 0)
+    assert (made.queries[0].text, kind, str(chosen)) == ("x?", "request", f'{mine}:shout(sign="?")')
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("fewer", "returns 1 queries for 2; return each query under its id, and no other"),
+        ("nothing", "must return queries and tools, and returns something else"),
+        ("empty", "must return queries and tools, and returns something else"),
+        ("strange", "must return queries and tools, and returns something else"),
+        ("loses", "loses 'a.find', a gold tool of query q0; keep the gold"),
+        ("drops", "loses 'a.find', a gold tool of query q0; keep the gold"),
+        ("twice", "returns the tool 'a.book' twice"),
+        ("again", "returns the query 'q0' twice"),
+        ("raises", r"failed: RuntimeError: out of order \(perturbed_by_me.py:13\)"),
+    ],
+)
+def test_a_broken_promise_is_one_sentence(mine: str, name: str, sentence: str) -> None:
+    (chosen,) = choose([f"{mine}:{name}"])
+    with pytest.raises(UsageError, match=sentence) as caught:
+        apply(chosen, data("x", "y"), np.arange(2), 0)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("typos", "there is no perturbation 'typos'"),
+        ("clones", r"there is no perturbation 'clones' \(did you mean 'clone'\?\)"),
+        ("clone(size=2)", "clone has no parameter 'size'"),
+        ("clone(share=x)", "the parameter 'share' of clone is 'x'; give it a value like 0.05"),
+        ("no_module:f", "cannot be imported: ModuleNotFoundError"),
+        ("json:nothing", "the module json has no function 'nothing'"),
+    ],
+)
+def test_an_unknown_name_is_refused(name: str, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        choose([name])
+
+
+def test_a_kind_names_all_of_it_once() -> None:
+    names: Callable[[list[str]], list[str]] = lambda given: [str(item) for item in choose(given)]  # noqa: E731
+    assert names(["attack", "clone"]) == ["stuffing", "praise", "clone", "squatting", "greedy"]
+    assert names(["names"])[1:] == ["names(level=medium)", "names(level=heavy)", "names(level=union)"]
+    assert len(names([])) == len({*names([])}) > 25
