@@ -400,9 +400,9 @@ def test_answers_name_the_best_that_fits_and_everybody_who_ties() -> None:
             assert {row.key for row in answer.ties} == tied
         if place == (0, 1):
             # What embeds, ranks by embeddings, or is built on it has a model; words and names have none.
-            without = [row for row in rest if row.key in WITHOUT_MODELS]
-            assert answer.best.key == max(without, key=lambda row: row.mean).key
-            assert answer.others == len(without) - 1
+            modelless = [row for row in rest if row.key in WITHOUT_MODELS]
+            assert answer.best.key == max(modelless, key=lambda row: row.mean).key
+            assert answer.others == len(modelless) - 1
         assert answer.best.key != "random"
         for row in answer.ties:
             assert (row.mean or 0.0) <= (answer.best.mean or 0.0)

@@ -144,9 +144,7 @@ def test_the_family_is_all_losses_and_the_smallest_worst_loss_is_first() -> None
     assert "tfidf @ starter: no-descriptions -0." in repr(made)
 
 
-def test_a_search_with_a_catalogue_of_its_own_is_not_attacked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_with_a_catalogue_of_its_own_is_not_attacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_search.py").write_text(
         "def search(text):\n    return ['crateful.get_catalogue'] if text.islower() else []\n"
         "def fewer(queries, tools, seed):\n    return queries, [*tools[1:], tools[0]]\n"
