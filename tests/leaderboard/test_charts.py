@@ -121,7 +121,7 @@ def test_a_label_covers_no_line_and_none_leads_across_it_where_there_is_room() -
 
 
 def test_numbers_below_an_axis_do_not_overlap() -> None:
-    points = [charts.ChartPoint("a", 0.00005, 0.2), charts.ChartPoint("b", 0.09, 0.5), charts.ChartPoint("c", 0.1, 0.6)]
+    points = [charts.ChartPoint("a", 0.001, 0.2), charts.ChartPoint("b", 0.09, 0.5), charts.ChartPoint("c", 0.1, 0.6)]
     svg = charts.cost_picture("t", points, "cost", "quality", lambda value: f"{value:.5f} seconds")
     ends = [0.0]
     for x, name in re.findall(r'<text x="([\d.]+)"[^>]*>([\d.]+ seconds)<', svg):
