@@ -11,7 +11,6 @@ description are named, because no word-based ranking can find the tool by them. 
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -339,19 +338,12 @@ def _whole(effect: WordEffect) -> float:
 
 
 def _count(texts: Sequence[str], wording: WordStatistics, pair: Pair) -> tuple[list[WordEffect], list[WordEffect]]:
-    """Query words in the text of one tool and not in that of the other, by number of queries times the inverse document
-    frequency of the word: one that many tools have, such as `get`, separates fewer of them.
-    """
+    """Query words in the text of one tool and not in that of the other, by number of queries."""
     sides = []
-    tools = len(wording.library.texts)
     has = [set(words(wording.library.texts[tool])) for tool in (pair.shown, pair.missed)]
     for mine, other in (has, has[::-1]):
         telling = {word for word in mine - other if not wording.is_common(word)}
         counts = Counter(word for text in texts for word in set(words(text)) & telling)
-        weights = {
-            word: count * math.log((1 + tools) / max(1, wording.library.frequency(word)))
-            for word, count in counts.items()
-        }
-        ordered = sorted(counts.items(), key=lambda item: (-weights[item[0]], item[0]))
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         sides.append([WordEffect(word=word, queries=count, adds=None, decides=None) for word, count in ordered])
     return sides[0], sides[1]

@@ -18,7 +18,7 @@ from bench.base.errors import ResultError, UsageError
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
-from bench.diagnosis.confusions import Pair, WordStatistics, _count
+from bench.diagnosis.confusions import WordStatistics
 from bench.diagnosis.explain import explain
 from bench.diagnosis.tool_report import (
     Place,
@@ -234,15 +234,6 @@ def test_words_that_tell_no_tool_from_another(texts: list[str], common: list[str
     known = wording(texts)
     assert [word for word in common if not known.is_common(word)] == []
     assert [word for word in telling if known.is_common(word)] == []
-
-
-def test_a_word_that_few_tools_have_comes_before_one_that_many_have() -> None:
-    texts = ["get a weather forecast", "books rooms", *["get a parcel", "get a train"], *["sends mail"] * 8]
-    known = wording(texts)
-    pair = Pair(missed=1, shown=0, rows=np.array([0]), rank=None)
-    favoured, _ = _count(["get the weather", "get a forecast", "get the weather"], known, pair)
-    # By queries alone, `get` would be first: it is in all three.
-    assert [(effect.word, effect.queries) for effect in favoured] == [("weather", 2), ("get", 3), ("forecast", 1)]
 
 
 def test_words_that_stand_in_no_description() -> None:
