@@ -20,13 +20,15 @@ from bench.identity.reach import reach_modules
 from bench.results.manifest import MetricValue
 from bench.results.store import to_json
 from bench.robustness.perturbation import BUILT_IN, Kind
-from bench.show.numbers import NONE, count, dagger, estimate, format_fixed, format_signed, interval, percent
+from bench.show.numbers import NONE, count, dagger, estimate, format_fixed, format_signed, interval, percent, several
 from bench.show.objects import Displayable
 from bench.show.tables import Cell as TableCell
 from bench.show.tables import Table, mean_cell
 from bench.stats.multiple import LEVEL, holm
 
 FILE = "stress.json"
+#: Methods up to which a table has room for intervals, and for which it has columns at all.
+_MOST_WITH_ENDS, _MOST_COLUMNS = 4, 8
 
 
 class Worst(Record):
@@ -261,7 +263,10 @@ class Stress(Displayable):
         return "; ".join(parts) or "nothing was measured"
 
     def _tables(self) -> list[Table]:
-        made = [losses(self.report), growth(self.report), attacks(self.report), absence(self.report)]
+        methods = self.report.methods
+        starts = range(0, len(methods), _MOST_COLUMNS)
+        parts = [self.report.model_copy(update={"methods": methods[i : i + _MOST_COLUMNS]}) for i in starts]
+        made = [*map(losses, parts), *map(growth, parts), attacks(self.report), absence(self.report)]
         return [table for table in made if table.rows]
 
     @property
@@ -302,26 +307,27 @@ def _measured(effect: Effect) -> bool:
     return effect.loss is not None or effect.separation is not None
 
 
-def loss_cell(effect: Effect | None) -> TableCell:
-    """A loss, shown as a negative number, with its dagger and its interval."""
+def _loss_cell(effect: Effect | None, ends: bool) -> TableCell:
+    """A loss, shown as a negative number, with its dagger and, if there is room, its interval."""
     if effect is None or effect.loss is None:
         return TableCell(NONE)
     low, high = (None if end is None else -end for end in (effect.high, effect.low))
-    ends = interval(low, high, "brackets", sign=True, none="")
-    return TableCell(format_signed(-effect.loss), mark=effect.mark, below=(ends,) if ends else ())
+    below = interval(low, high, "brackets", sign=True, none="") if ends else ""
+    return TableCell(format_signed(-effect.loss), mark=effect.mark, below=(below,) if below else ())
 
 
 def _by_method(report: StressReport, names: Sequence[str], title: str, head: str) -> Table:
-    table = Table(
-        [head, "queries", *(one_line(method.method, 60) for method in report.methods)],
-        right=range(1, len(report.methods) + 2),
-        title=title,
-    )
-    effects = [by_name(method) for method in report.methods]
-    for name in names:
-        cells = [known.get(name) for known in effects]
-        n = max(effect.n for effect in cells if effect is not None)
-        table.add(name, count(n), *map(loss_cell, cells))
+    """Rows are perturbations, columns methods; many methods are in narrow columns without intervals."""
+    methods, ends = report.methods, len(report.methods) <= _MOST_WITH_ENDS
+    columns = range(1, len(methods) + 1)
+    table = Table([head, *(one_line(method.method, 60) for method in methods)], right=columns, title=title)
+    if not ends:
+        table.tight, table.whole, table.widths = True, columns, dict.fromkeys(columns, 7) | {0: 19}
+    effects = [by_name(method) for method in methods]
+    sizes = {name: max(known[name].n for known in effects if name in known) for name in names}
+    for name, n in sizes.items():
+        few = (several(n, "query"),) if n < max(sizes.values()) else ()
+        table.add(TableCell(name, below=few), *(_loss_cell(known.get(name), ends) for known in effects))
     return table
 
 
@@ -331,7 +337,8 @@ def losses(report: StressReport) -> Table:
     table = _by_method(
         report,
         names_of(report, "request", "library", "attack"),
-        f"{first.dataset}: change of {first.metric}, with 95% intervals",
+        f"{first.dataset}: change of {first.metric}"
+        + (", with 95% intervals" if len(report.methods) <= _MOST_WITH_ENDS else " (--json has intervals)"),
         "perturbation",
     )
     table.notes = [

@@ -180,7 +180,7 @@ def test_the_command_prints_tables_and_the_query_that_loses_most(bench: Bench, t
     assert "capture@5" in table.out
     assert re_lines(table.out, "filler: ")
     lines = bench("stress", "bm25", "-p", "filler", "--format", "markdown").out.splitlines()
-    assert lines[0] == "| perturbation | queries | bm25 |"
+    assert lines[0] == "| perturbation | bm25 |"
     assert "it changes nothing on this dataset" in bench("stress", "bm25", "-p", "growth").err
     assert "bench curve is now bench stress" in bench("curve", "sizes.toml", code=2).err
     assert "there is no perturbation 'typos'" in bench("stress", "bm25", "-p", "typos", code=2).err
