@@ -23,6 +23,7 @@ _ROBUSTBENCH = "after the noisy requests of RobustBench-TC (arXiv 2605.11928)"
 #: Neighbours on a keyboard with the layout QWERTY, row by row.
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _LONG_WORD = re.compile(r"(?<![\w@./-])[A-Za-z]{4,}(?![\w@/-])(?!\.\w)")
+_PLAIN_WORD = re.compile(r"(?<!\S)[^\s\d/@_.]+\.*(?!\S)")
 #: Words that a terse request leaves out. Negations and prepositions of place and time stay: they carry meaning.
 _FUNCTION_WORDS = frozenset(
     """a an the i im i'm i'd i've i'll me my we we're our us you your he she it its it's they them their this that these
@@ -108,8 +109,12 @@ def _neighbour(letter: str, seed: int, *name: object) -> str:
 
 @perturbation("request", invariant=_SAME, source=_ROBUSTBENCH)
 def upper_case(queries: Sequence[Query], tools: Sequence[Tool], seed: int) -> Changed:
-    """All letters in upper case."""
-    return _reword(queries, lambda query, name, text: text.upper()), tools
+    """All letters in upper case, but for paths, addresses and words with digits, which would mean something else."""
+
+    def reword(query: Query, name: str, text: str) -> str:
+        return _PLAIN_WORD.sub(lambda match: match[0].upper(), text)
+
+    return _reword(queries, reword), tools
 
 
 @perturbation("request", invariant=_SAME, source="search queries of a few words")
