@@ -87,7 +87,7 @@ def test_typing_errors_change_one_letter_of_long_words_only() -> None:
 @pytest.mark.parametrize(
     ("name", "before", "after"),
     [
-        ("upper-case", "find it, at /root/a.md or a_b or notes.txt. Now.", "FIND IT, AT /root/a.md OR a_b OR notes.txt. NOW."),
+        ("upper-case", "find it at /root/a.md or a_b or b.txt. Now.", "FIND IT AT /root/a.md OR a_b OR b.txt. NOW."),
         ("keywords", "Could you please find me a flight, but not to Rome?", "find flight not to Rome"),
         ("keywords", "is it?", "is it?"),
         ("synonyms", "Find out. Find it, please book one.", "Find out. Find it, please reserve one."),
