@@ -137,6 +137,8 @@ site: $(READY)
 # left out. Results in BOARD that are still valid are kept.
 BOARD := build/board
 LARGEST_RANKING := 128k
+STRESSED := bm25 tfidf bm25-fields dense hybrid recommended rrf names mcp-zero random
+STRESSED_DATA := starter livemcpbench github-mcp apibank
 
 board: export BENCH_MIRROR ?= $(wildcard ../shared/mirror)
 board: export BENCH_DATA = .
@@ -151,10 +153,14 @@ board: $(READY)
 	cp -r $(BOARD)/results board/results
 	find board/results -name run.parquet -size +$(LARGEST_RANKING) -printf '%h\0' \
 		| xargs -0 $(BIN)/bench results rm --ranking --yes > /dev/null
-	find board/results -mindepth 1 -name '.*' -prune -exec rm -rf {} +
+	find board/results -mindepth 1 \( -name '.*' -o -name stress.json \) -prune -exec rm -rf {} +
 	cp $(BOARD)/reproduction.json board/reproduction.json
 	$(BIN)/bench leaderboard references board/ranking_set.toml --results board/results
 	$(BIN)/bench submit check --without-runs board/results > $(BOARD)/check.txt || { cat $(BOARD)/check.txt; exit 1; }
+	@set -e; for data in $(STRESSED_DATA); do \
+		$(BIN)/bench stress $(STRESSED) --dataset $$data --results $(BOARD)/results --quiet > /dev/null; \
+	done
+	cd $(BOARD)/results && find . -name stress.json -exec cp --parents {} $(CURDIR)/board/results \;
 
 # The engine that judges the site's pages for accessibility; tests of them are skipped without it. Needs npm.
 AXE := build/axe

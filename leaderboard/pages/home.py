@@ -41,6 +41,7 @@ def _write(content: SiteData, writer: Writer) -> None:
     rows = {board: {row.key: row.row for row in board.rows} for board in content.overall}
     names = {board: dict(zip(mine, titles(list(mine.values())), strict=True)) for board, mine in rows.items()}
     asked = cases(content.overall)
+    plugged = [page.on_home(content) for page in pages() if page.on_home is not None]
     for board, path in paths.items():
         view = [(other, path) for other, path in paths.items() if other.view is board.view]
         page = render(
@@ -82,7 +83,7 @@ def _write(content: SiteData, writer: Writer) -> None:
             no_match=no_match,
             libraries=[(content.main.get(base), base, libraries_path(base)) for base in sorted(content.drawn)],
             pictures=_pictures(board, names[board]) if path == "index.html" else [],
-            plugged=[page.on_home(content) for page in pages() if page.on_home is not None],
+            plugged=plugged,
             gates=latest_verdicts(content.gates),
             changes=has_changes(content),
             choices=content.choices[0].path.partition("#")[0] if content.choices else "",
