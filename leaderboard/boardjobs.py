@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bench.base.errors import ResultError, UnavailableError, UsageError
+from bench.base.errors import ResultError, UnavailableError
 from bench.base.plugins import function
 from bench.leaderboard.boards.board import (
     RANKED,
@@ -45,7 +45,7 @@ from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.boards.tables import check_values, read_columns
 from bench.leaderboard.boards.traits import with_repeated_gold
 from bench.leaderboard.buildcache import BuildCache, digest_of, key_of
-from bench.leaderboard.exports.downloads import download_size, write_download
+from bench.leaderboard.exports.downloads import write_download
 from bench.leaderboard.pages.compare import write_pairs
 from bench.leaderboard.pages.dataset import write_dataset
 from bench.leaderboard.pages.explorer import Explorer, write_explorer
@@ -74,7 +74,7 @@ class Job:
         results: their folder.
         out: the site's folder.
         verify: whether to read and check rankings and all columns too.
-        most_bytes: offer the files of results with at most this many bytes.
+        offered: ids of the results whose files are offered.
         keep: whether rows keep their per-query values.
         sized: whether the dataset has a page on library size.
         choices: path of the page of choices on the dataset; empty if there is none.
@@ -89,7 +89,7 @@ class Job:
     results: Path
     out: Path
     verify: bool
-    most_bytes: int
+    offered: frozenset[str]
     keep: bool
     sized: bool
     choices: str
@@ -125,7 +125,7 @@ class Job:
                     [place_of(item.folder, self.results), item.has_run, digest]
                     for item, digest in zip(self.members, digests, strict=True)
                 ],
-                "how": [self.verify, self.most_bytes, self.keep, self.sized, self.choices],
+                "how": [self.verify, sorted(self.offered), self.keep, self.sized, self.choices],
                 "older": sorted(self.older),
                 "evidence": dict(self.evidence),
                 "frame": [self.frame.words.model_dump(), sorted(self.frame.files), self.frame.gates],
@@ -227,11 +227,11 @@ def _make_choices(job: Job) -> BoardOutput:
 def _offer(job: Job, board: Board, rejected: list[Rejected], writer: Writer) -> frozenset[str]:
     """Write the download of a board; return the ids of the results in it."""
     results = [*(row.result for row in board.rows), *(item.result for item in board.superseded)]
-    offered = [result for result in results if download_size(result) <= job.most_bytes]
+    offered = [result for result in results if result.manifest.result_id in job.offered]
     try:
         if offered:
             write_download(job.name, offered, writer)
-    except (ResultError, UsageError) as error:
+    except ResultError as error:
         rejected.append(Rejected(board.name, f"the download is omitted: {error}".replace(f"{job.results}/", "")))
         return frozenset()
     return frozenset(result.manifest.result_id for result in offered)
@@ -273,11 +273,14 @@ def _make(job: Job) -> BoardOutput:
     pairs = pairs_of(board)
     write_pairs(board, pairs, explorer, writer)
     write_trend(board, writer)
+    known = len(rejected)
     offered = _offer(job, board, rejected, writer)
+    complete = len(rejected) == known
     write_results(board, slices, {row.id for row in tools}, offered, job.name, writer)
     board = sample_rows(board, masks, job.keep)
     done = BoardOutput(board, rejected, masks, data.why_not, writer.keys, writer.done, pairs)
-    BuildCache(job.out).put(job.name, key, _to_keep(done, job.out))
+    if complete:
+        BuildCache(job.out).put(job.name, key, _to_keep(done, job.out))
     return done
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from bench.base.errors import BenchError, StorageError
-from bench.results.store import MANIFEST
+from bench.results.store import MANIFEST, STRESS
 
 State = frozenset[tuple[str, int, int]]
 
@@ -55,9 +55,9 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 def state_of(results: Path) -> State:
-    """What changes when results change: paths, times and sizes of their manifests."""
+    """What changes when results change: paths, times and sizes of their manifests, and of what stress measured."""
     entries = set()
-    for path in results.glob(f"*/*/{MANIFEST}"):
+    for path in (*results.glob(f"*/*/{MANIFEST}"), *results.glob(f"*/*/{STRESS}")):
         try:
             status = path.stat()
         except OSError:

@@ -26,7 +26,7 @@ from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_bo
 from bench.leaderboard.boards.rankingset import DECLARED, check_references, read_ranking_set, views_of
 from bench.leaderboard.boards.registered import NOT_HERE, bring_data
 from bench.leaderboard.buildcache import BuildCache
-from bench.leaderboard.exports.downloads import download_size
+from bench.leaderboard.exports.downloads import download_size, has_key
 from bench.leaderboard.exports.write import write_exports
 from bench.leaderboard.pages.registry import ChoiceBoard, Frame, SiteData, pages
 from bench.leaderboard.pages.rendering import render, static_files, use_frame
@@ -286,8 +286,11 @@ def _jobs(
     verify = sum(_size(result.folder / RUN) for result in every) <= _MOST_VERIFIED
     keep = sum(result.manifest.dataset.queries for result in every) * len(RANKED) <= MOST_VALUES
     most = sys.maxsize if downloads else 0
+    sizes = [download_size(item) for item in every]
     if downloads is None:
-        most = _most_bytes([download_size(result) for result in every])
+        most = _most_bytes(sizes)
+    small = [item for item, size in zip(every, sizes, strict=True) if size <= most]
+    offered = {item.manifest.result_id for item in small if not has_key(item)}
     built: Built = {}
     older = {item.manifest.result_id for item in every if is_of_today(item.manifest, built=built) is False}
     return [
@@ -296,7 +299,7 @@ def _jobs(
             results,
             out,
             verify,
-            most,
+            frozenset(item.manifest.result_id for item in group) & offered,
             keep,
             base_of(spec := group[0].manifest.dataset.spec) in drawn,
             choices.get(spec, ""),

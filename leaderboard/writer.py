@@ -85,7 +85,13 @@ class Writer:
         if listed and place.is_file():
             self.done.unchanged.append(path)
             return
-        self._update(path, place, _bytes_of(make()))
+        try:
+            data = _bytes_of(make())
+        except BaseException:
+            # What could not be made is no file of this site.
+            del self.keys[path]
+            raise
+        self._update(path, place, data)
 
     def absorb(self, keys: dict[str, str], done: WrittenFiles) -> None:
         """Take over the files of another writer."""

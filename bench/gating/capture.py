@@ -15,14 +15,14 @@ from bench.stats.noninferiority import at_least, enough_units
 
 
 def capture_rules(policy: Policy, candidate: Candidate) -> list[RuleReport]:
-    """Is the share of captured queries at most `max_capture`? A rule for each attack that `bench stress` measured.
+    """Is the share of captured queries at most `max_capture`? A rule for each built-in attack.
 
     A rule passes if the upper one-sided bound does not exceed the limit, and is a regression if the lower one does.
     """
     limit = policy.max_capture
     if limit is None:
         return []
-    captured, note = dict[str, list[str]](), ""
+    captured, note = dict[str, list[str] | None](), ""
     try:
         if candidate.folder is not None:
             captured = function("captured-queries", "attacks cannot be judged")(candidate.folder)
@@ -36,6 +36,10 @@ def capture_rules(policy: Policy, candidate: Candidate) -> list[RuleReport]:
     few = "" if enough_units(units) else "there are too few groups of dependent queries for a verdict"
     reports = []
     for name, ids in captured.items():
+        if ids is None:
+            said = "it was not measured; `bench stress METHOD -d DATASET -p attack` does it"
+            reports.append(RuleReport.model_validate(fixed | {"name": name, "verdict": "not run", "note": said}))
+            continue
         among = np.isin(queries, ids).astype(np.float64)
         (bounded,) = at_least(-among[:, None], -limit, policy.level, policy.power, units=units, span=SHARE.negated())
         measured = {"n": len(queries), "units": bounded.units, "level": policy.level, "note": few}

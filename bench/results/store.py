@@ -51,6 +51,8 @@ RUN = "run.parquet"
 PER_QUERY = "per_query.parquet"
 REPEATS = "repeats.parquet"
 NOTES = "notes.parquet"
+#: What `bench stress` has measured on the result; it lies beside its files and is no part of it.
+STRESS = "stress.json"
 
 RUN_SCHEMA = pa.schema(
     [("query_id", pa.string()), ("rank", pa.int32()), ("tool_id", pa.string()), ("score", pa.float64())]
@@ -422,6 +424,8 @@ def write_result(
         tables = {name: table for name, table in given.items() if table is not None}
         if notes is None and NOTES in manifest.files:
             shutil.copyfile(folder / NOTES, fresh / NOTES)
+        if (folder / STRESS).is_file():
+            shutil.copyfile(folder / STRESS, fresh / STRESS)
         for name, table in tables.items():
             _write_table(table, fresh / name)
         manifest = _describe(fresh, manifest, metrics, folder, tables)

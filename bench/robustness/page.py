@@ -1,7 +1,7 @@
 """The page of what breaks methods: a board for each dataset, and a part of each method's page.
 
-Rows are the results of the main boards that have a file of `bench stress`, so nothing here can contradict them: losses
-are measured against the very results that those boards rank.
+Rows are the results of the main boards that their maintainers ran and that have a current file of `bench stress`
+(`bench.robustness.report.read_current`): asked again, these methods give the numbers that the boards rank.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from bench.leaderboard.boards.board import Board, Row
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Page, SiteData
 from bench.leaderboard.pages.rendering import anchor, picture, render
+from bench.results.store import STRESS
 from bench.robustness.perturbation import built_in
 from bench.robustness.report import (
-    FILE,
     Effect,
     MethodStress,
     StressReport,
     by_name,
-    code_of_stress,
     names_of,
-    read_stress,
+    read_current,
     with_family,
 )
 from bench.show.figures import Sized
@@ -44,7 +43,7 @@ class StressBoard:
 
     Attributes:
         board: the board.
-        report: the methods with one metric and seed, most robust first.
+        report: the methods, most robust first.
         rows: result id -> row of the board.
         left: why other files are not shown, as sentences.
     """
@@ -66,28 +65,20 @@ def stress_boards(content: SiteData) -> tuple[StressBoard, ...]:
 
 
 def _read(board: Board) -> StressBoard | None:
-    found: dict[tuple[str, int], list[MethodStress]] = {}
-    left, rows, code = [], {row.id: row for row in board.rows}, code_of_stress()
+    found, left, rows = list[MethodStress](), [], {row.id: row for row in board.rows}
     for row in board.rows:
         try:
-            method = read_stress(row.result.folder)
-        except ResultError:
-            left.append(f"{row.name}: its file cannot be read.")
+            method = read_current(row.result)
+        except ResultError as error:
+            left.append(f"{row.name}: {str(error).replace(f'{row.result.folder}/', '')}")
             continue
-        if method is None:
+        # Nobody measures again what is submitted.
+        if method is None or row.evidence != "run here":
             continue
-        if method.code != code or method.result_id != row.id:
-            left.append(f"{row.name}: measured by other code, or on another result; run `bench stress` again.")
-            continue
-        found.setdefault((method.metric, method.seed), []).append(method)
+        found.append(method)
     if not found and not left:
         return None
-    # Effects by another metric or seed do not compare: most methods decide.
-    shown = max(found, key=lambda key: (len(found[key]), key), default=None)
-    for key, methods in found.items():
-        if key != shown:
-            left += [f"{rows[each.result_id].name}: by {each.metric}, seed {each.seed}." for each in methods]
-    return StressBoard(board, with_family(found[shown] if shown else []), rows, tuple(left))
+    return StressBoard(board, with_family(found), rows, tuple(left))
 
 
 def _values(content: SiteData) -> dict[str, Any] | None:
@@ -152,7 +143,7 @@ def _of_method(content: SiteData, family: str) -> Markup:
     found = []
     for board in content.main.values():
         # Most methods have no file, and reading those of a whole board takes time.
-        mine = {row.id for row in board.rows if row.family == family and (row.result.folder / FILE).is_file()}
+        mine = {row.id for row in board.rows if row.family == family and (row.result.folder / STRESS).is_file()}
         made = _read(board) if mine else None
         for row, method in made.methods if made is not None else ():
             if row.id in mine:

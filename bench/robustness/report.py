@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
 
 from bench.base.errors import ResultError
 from bench.base.paths import write_text
@@ -18,15 +20,21 @@ from bench.base.records import Record
 from bench.base.text import one_line
 from bench.identity.reach import reach_modules
 from bench.results.manifest import MetricValue
-from bench.results.store import to_json
-from bench.robustness.perturbation import BUILT_IN, Kind
+from bench.results.store import STRESS, StoredResult, to_json
+from bench.robustness.perturbation import BUILT_IN, Kind, choose
 from bench.show.numbers import NONE, count, dagger, estimate, format_fixed, format_signed, interval, percent, several
 from bench.show.objects import Displayable
 from bench.show.tables import Cell as TableCell
 from bench.show.tables import Table, mean_cell
 from bench.stats.multiple import LEVEL, holm
 
-FILE = "stress.json"
+#: What the stored file is about, so that files of different results compare.
+METRIC, SEED = "recall@5", 0
+#: Code that makes results, and has hashes of its own there; and code that only shows or stores.
+_OF_RESULTS = (
+    *("bench.evaluation", "bench.identity", "bench.interface", "bench.lookup", "bench.metrics", "bench.models"),
+    *("bench.registry", "bench.remote", "bench.results", "bench.robustness.report", "bench.show"),
+)
 #: Methods up to which a table has room for intervals, and for which it has columns at all.
 _MOST_WITH_ENDS, _MOST_COLUMNS = 4, 8
 
@@ -111,8 +119,8 @@ class Effect(Record):
     loss: float | None = None
     low: float | None = None
     high: float | None = None
-    p: float | None = None
-    corrected: float | None = None
+    p: float | None = Field(default=None, ge=0, le=1)
+    corrected: float | None = Field(default=None, ge=0, le=1)
     worse: int = 0
     better: int = 0
     changed: float | None = None
@@ -120,6 +128,13 @@ class Effect(Record):
     worst: Worst | None = None
     capture: Capture | None = None
     separation: Separation | None = None
+
+    @model_validator(mode="after")
+    def _has_all_numbers_or_none(self) -> Self:
+        known = {value is not None for value in (self.before, self.after, self.loss, self.p)}
+        if len(known) > 1 or (self.loss is None and self.decided):
+            raise ValueError("an effect has a loss, both means and a p-value, or none of these")
+        return self
 
     @property
     def mark(self) -> str:
@@ -141,7 +156,7 @@ class MethodStress(Record):
     dataset: str
     content_hash: str
     metric: str
-    k: int
+    k: int = Field(ge=1)
     seed: int
     code: str
     note: str = ""
@@ -188,22 +203,28 @@ def with_family(methods: Sequence[MethodStress]) -> StressReport:
 
 
 def code_of_stress() -> str:
-    """The hash of the code of all built-in perturbations; that of methods and metrics belongs to the result."""
-    return reach_modules(*(f"{__package__}.{name}" for name in BUILT_IN)).hash()
+    """The hash of the code of all built-in perturbations and measurements.
+
+    That of methods, of asking them and of metrics belongs to the result.
+    """
+    modules = (*BUILT_IN, "measure", "separation")
+    return reach_modules(*(f"{__package__}.{name}" for name in modules), without=_OF_RESULTS).hash()
 
 
 def write_stress(folder: Path, method: MethodStress) -> None:
-    """Write the file of a method; effects of the same code and settings that it does not have are kept."""
+    """Write the file of a method, if it is by `METRIC` with `SEED`; effects of the same code that it lacks are kept."""
+    if (method.metric, method.seed) != (METRIC, SEED):
+        return
     try:
         known = read_stress(folder)
     except ResultError:
         known = None
     kept: list[Effect] = []
-    keys = ("result_id", "metric", "seed", "code")
+    keys = ("result_id", "metric", "seed", "code", "note")
     if known is not None and all(getattr(known, key) == getattr(method, key) for key in keys):
         fresh = {effect.perturbation for effect in method.effects}
         kept = [effect for effect in known.effects if effect.perturbation not in fresh]
-    write_text(folder / FILE, to_json(method.model_copy(update={"effects": [*method.effects, *kept]})))
+    write_text(folder / STRESS, to_json(method.model_copy(update={"effects": [*kept, *method.effects]})))
 
 
 def read_stress(folder: Path) -> MethodStress | None:
@@ -212,27 +233,53 @@ def read_stress(folder: Path) -> MethodStress | None:
     Raises:
         ResultError: it cannot be read.
     """
-    path = folder / FILE
+    path = folder / STRESS
     if path.is_symlink() or not path.exists():
         return None
     return Reader(str(path), ResultError, "; run `bench stress` again").read_record(MethodStress, path)
 
 
-def captured_queries(folder: Path) -> dict[str, list[str]]:
-    """Attack at k -> ids of the queries that it captures, of the file in a result's folder. The gate asks for it.
+def read_current(result: StoredResult) -> MethodStress | None:
+    """What today's code measured on a result, by `METRIC` with `SEED`; None if nothing was. Page and gate use it.
 
     Raises:
-        ResultError: it cannot be read, or other code made it.
+        ResultError: the file cannot be read, or does not hold for this result today.
     """
-    method = read_stress(folder)
+    method, manifest = read_stress(result.folder), result.manifest
+    if method is None:
+        return None
+    again, where = "; run `bench stress` again", result.folder / STRESS
+    if (method.result_id, method.content_hash) != (manifest.result_id, manifest.dataset.content_hash):
+        raise ResultError(f"{where} is of another result{again}.")
+    if method.code != code_of_stress():
+        raise ResultError(f"{where} was made by other code{again}.")
+    if (method.metric, method.seed) != (METRIC, SEED) or METRIC not in result.metrics.metrics:
+        raise ResultError(f"{where} is not about {METRIC} of the result with seed {SEED}{again}.")
+    if method.note:
+        raise ResultError(f"{where} does not hold: {method.note}.")
+    known = set(result.per_query["query_id"].to_pylist())
+    captured = {query for effect in method.effects if effect.capture for query in effect.capture.captured}
+    if not captured <= known:
+        raise ResultError(f"{where} names queries that the result does not have{again}.")
+    return method
+
+
+def captured_queries(folder: Path) -> dict[str, list[str] | None]:
+    """Each built-in attack with usual arguments, as `capture@k under ATTACK` -> ids of the queries that it captures.
+
+    None for an attack that was not measured. The gate asks for it.
+
+    Raises:
+        ResultError: the file cannot be read, or does not hold for the result today.
+    """
+    method = read_current(StoredResult.read(folder))
     if method is None:
         return {}
-    if method.code != code_of_stress():
-        raise ResultError(f"{folder / FILE} was made by other code; run `bench stress` again.")
+    found = by_name(method)
+    captures = {str(item): found[str(item)].capture if str(item) in found else None for item in choose(["attack"])}
     return {
-        f"capture@{method.k} under {effect.perturbation}": effect.capture.captured
-        for effect in method.effects
-        if effect.capture is not None
+        f"capture@{method.k} under {name}": None if capture is None else capture.captured
+        for name, capture in captures.items()
     }
 
 

@@ -40,6 +40,7 @@ class BoardAnswer:
         board: the board that ranks it.
         best: its row.
         ties: rows that fit and do not differ significantly from the best.
+        better: rows that fit and are significantly better; the maintainers ran none of them.
         others: number of other rows that fit.
         outside: rows that do not fit and do not differ significantly from the best.
     """
@@ -47,17 +48,22 @@ class BoardAnswer:
     board: Overall
     best: OverallRow
     ties: tuple[OverallRow, ...]
+    better: tuple[OverallRow, ...]
     others: int
     outside: tuple[OverallRow, ...]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A visitor's case: positions of the chosen kind of tools, training and limit, and the answer if there is one."""
+    """A visitor's case: positions of the chosen kind of tools, training and limit, and the answer if there is one.
+
+    `learnt` says whether a ranked method has learnt from queries of such tools.
+    """
 
     kind: int
     training: int
     limit: int
+    learnt: bool
     answer: BoardAnswer | None
 
 
@@ -95,11 +101,11 @@ def cases(boards: Sequence[Overall]) -> Cases | None:
     found = []
     for (kind, board), training, (limit, fit) in product(enumerate(kinds), range(len(TRAINING)), enumerate(fits)):
         ranking = trained if training and not kind else board
-        if training:
-            answer = _answer(ranking, fit) if any(map(_learns, filter(_competes, ranking.rows))) else None
-        else:
-            answer = _answer(ranking, partial(_fits_untrained, fit))
-        found.append(Case(kind, training, limit, answer))
+        learnt = any(map(_learns, filter(_competes, ranking.rows)))
+        answer = (
+            _answer(ranking, fit if training else partial(_fits_untrained, fit)) if learnt or not training else None
+        )
+        found.append(Case(kind, training, limit, learnt, answer))
     if all(case.answer is None for case in found):
         return None
     return Cases(tuple(board.view.title for board in kinds), tuple(found))
@@ -121,8 +127,10 @@ def _answer(board: Overall, fits: Callable[[OverallRow], bool]) -> BoardAnswer |
     best = better[0] if better else first
     alike = standing.ties(at[best.key])
     ties = tuple(row for row in rows if alike[at[row.key]])
+    above = standing.means > standing.means[at[best.key]]
+    unrun = tuple(row for row in rows if row is not best and above[at[row.key]] and not alike[at[row.key]])
     outside = tuple(row for row in every if not fits(row) and alike[at[row.key]])
-    return BoardAnswer(board, best, ties, len(rows) - 1, outside)
+    return BoardAnswer(board, best, ties, unrun, len(rows) - 1, outside)
 
 
 def _competes(row: OverallRow) -> bool:

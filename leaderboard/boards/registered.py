@@ -10,12 +10,13 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.config import config_context
-from bench.base.errors import BenchError
+from bench.base.errors import BenchError, DataError
 from bench.base.parameters import method_parameters
 from bench.base.progress import QUIET, Progress
 from bench.data.card import MANIFEST, Card
@@ -98,7 +99,7 @@ def _is_buildable(spec: str) -> bool:
     """Whether this installation has the dataset, and its tables are not stored."""
     try:
         entry, options, _ = resolve(spec)
-        return entry.module is not None and not (stored_folder(entry, options) / MANIFEST).is_file()
+        return not (stored_folder(entry, options) / MANIFEST).is_file()
     except Exception:  # a plug-in's loader may raise any exception
         return False
 
@@ -115,13 +116,22 @@ def data_of(spec: str, content_hash: str) -> BoardData:
         folder = stored_folder(entry, options)
         if not (folder / MANIFEST).is_file():
             return BoardData(entry.card, None, NOT_HERE)
-        dataset = read_dataset(folder)
+        dataset = _read(spec, folder)
     except BenchError:
         return BoardData(entry.card, None, "The dataset's cached files were unreadable when this page was built.")
     if dataset.content_hash != content_hash:
         return BoardData(entry.card, None, "The dataset has changed since these results were computed.")
     # Use its own card: with distractors, it names the licences of both.
     return BoardData(dataset.card, dataset, "")
+
+
+def _read(spec: str, folder: Path) -> Dataset:
+    """The stored dataset; built again if its tables are damaged and no network is needed."""
+    try:
+        return read_dataset(folder)
+    except DataError:
+        with config_context(offline=True):
+            return load_dataset(spec)
 
 
 def state_of_data(spec: str) -> str:

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from bench.base.errors import ResultError
+from bench.base.errors import ResultError, UsageError
 from bench.base.keys import refuse
 from bench.base.paths import read_regular
+from bench.base.secrets import known_secrets
 from bench.leaderboard.writer import Writer
-from bench.results.store import MANIFEST, RUN, StoredResult, result_folder
+from bench.results.store import MANIFEST, NOTES, RUN, StoredResult, result_folder
 
 #: Maximum bytes of a file.
 _LARGEST = 1 << 28
@@ -34,6 +35,20 @@ def download_size(result: StoredResult) -> int:
     return sum(path.stat().st_size for name in result.manifest.files if (path := result.folder / name).is_file())
 
 
+def has_key(result: StoredResult) -> bool:
+    """Whether a text of the result contains a key of this environment, so that it must not be given away as it is."""
+    if not known_secrets():
+        return False
+    texts = [result.manifest.model_dump_json(), result.metrics.model_dump_json()]
+    try:
+        notes = result.notes if NOTES in result.manifest.files else None
+        texts += [] if notes is None else [note or "" for note in notes["note"].to_pylist()]
+        refuse(f"the result {result.label}", *texts)
+    except (ResultError, UsageError):
+        return True
+    return False
+
+
 def write_download(board: str, results: Sequence[StoredResult], writer: Writer) -> None:
     """Write the zip file of a board's results.
 
@@ -44,10 +59,7 @@ def write_download(board: str, results: Sequence[StoredResult], writer: Writer) 
 
     Raises:
         ResultError: a file is no longer the one of the manifest.
-        UsageError: a manifest contains a key.
     """
-    for result in results:
-        refuse(f"the result {result.label}", result.manifest.model_dump_json())
     state = "\n".join(result.manifest.model_dump_json() for result in results)
     key = hashlib.sha256(f"1 {state}".encode("utf-8", "surrogatepass")).hexdigest()
     writer.put_made(download_path(board), key, partial(_zip, results))

@@ -15,7 +15,7 @@ from bench.leaderboard.submit.check import CheckedSubmission, Load, check_member
 from bench.leaderboard.submit.sandbox import Limits
 from bench.leaderboard.submit.submission import PARTS
 from bench.results.manifest import Manifest
-from bench.results.store import MANIFEST, REPEATS, RUN, result_folder
+from bench.results.store import MANIFEST, REPEATS, RUN, STRESS, result_folder
 
 _FILES = (*PARTS, REPEATS)
 
@@ -155,7 +155,9 @@ def check_folder(
         return CheckedSubmission(folder, "unreadable", (str(error),))
     except OSError as error:
         return CheckedSubmission(folder, "unreadable", (f"cannot list {folder}: {error.strerror}.",))
-    faults = [f"it contains {quote(name)}, which is not part of a result." for name in there if name not in _FILES]
+    # What `bench stress` measured is no part of the result, and the site shows it of no submission.
+    known = {*_FILES, STRESS}
+    faults = [f"it contains {quote(name)}, which is not part of a result." for name in there if name not in known]
     verdict = check_members(folder, members, load, None if faults else limits, board)
     if results is not None and verdict.manifest is not None:
         place = belongs(results, verdict.manifest)

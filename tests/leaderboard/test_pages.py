@@ -446,3 +446,35 @@ def test_the_board_of_a_dataset_has_an_address_that_lasts(begun: Any, build: Cal
     # What nobody links to any more is removed with its last result.
     shutil.rmtree(results_folder())
     assert not list(build().folder.glob("d/*.html"))
+
+
+@pytest.mark.usefixtures("few", "own_cache")
+def test_a_download_is_whole_again_after_a_build_that_could_not_make_it(
+    few: Path, build: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = folder_of(few, "bm25") / "metrics.json"
+    build(downloads=True)
+    good = path.read_bytes()
+    path.write_bytes(good + b" ")
+    without = build(downloads=True)
+    assert any("metrics.json" in item.reason for item in without.made.rejected)
+    path.write_bytes(good)
+    assert build(downloads=True).bytes() == build("fresh", downloads=True).bytes()
+
+
+@pytest.mark.usefixtures("few", "own_cache")
+def test_no_result_with_a_key_of_this_environment_is_offered(
+    few: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = StoredResult.read(folder_of(few, "bm25"))
+
+    def is_offered() -> bool:
+        archives = build(downloads=True).folder.glob("downloads/*")
+        return any(result.manifest.result_id in name for path in archives for name in zipfile.ZipFile(path).namelist())
+
+    # Whether the board comes from the cache or not.
+    assert is_offered()
+    monkeypatch.setenv("OPENAI_API_KEY", result.manifest.method.hash[:40])
+    assert not is_offered()
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert is_offered()

@@ -466,6 +466,23 @@ def test_a_challenger_is_the_answer_only_if_it_is_known_to_be_better_than_the_be
     assert "mine" in {row.key for row in by_chance.ties}
     assert truly.best.key == "mine"
     assert not truly.ties
+    assert not truly.better
+
+
+def test_what_nobody_ran_here_is_named_as_better_and_not_recommended() -> None:
+    ranking = _ranking(_boards({spec: [("mine", np.ones_like(_first(spec)))] for spec in SPECS}))
+
+    def unrun(row: Any) -> Any:
+        return replace(row, cells=tuple((value, replace(cell, evidence="checked")) for value, cell in row.cells))
+
+    asked = answers_module.cases(
+        [replace(ranking, rows=tuple(unrun(row) if row.key == "mine" else row for row in ranking.rows))]
+    )
+    assert asked is not None
+    answer = asked.answer(ranking.view.title)
+    assert answer is not None
+    assert answer.best.key != "mine"
+    assert [row.key for row in answer.better] == ["mine"]
 
 
 def test_pairs_of_references_know_nothing_of_challengers_and_copies_have_their_p_values() -> None:
@@ -578,6 +595,10 @@ def test_a_build_has_every_dataset_that_needs_no_network_whatever_the_cache_has(
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "empty"))
     assert not build("fresh").made.incomplete
     assert build("fresh").bytes() == known.bytes()
+    # A damaged table in the cache is built again too.
+    (table,) = (tmp_path / "empty").glob("datasets/starter-*/tools.parquet")
+    table.write_bytes(table.read_bytes()[:-50])
+    assert build("again").bytes() == known.bytes()
 
 
 VIEW = '[[views]]\nname = "a"\ntitle = "x"\nwhy = "y"\ndatasets = ["starter"]\n'

@@ -13,6 +13,7 @@ from bench.base.paths import results_folder
 from bench.gating.policy import read_policy
 from bench.results.manifest import MetricValue
 from bench.results.store import StoredResult
+from bench.robustness.perturbation import choose
 from bench.robustness.report import Capture, Effect, MethodStress, code_of_stress, write_stress
 
 Bench = Callable[..., Any]
@@ -27,14 +28,15 @@ def gate(bench: Bench, tmp_path: Path) -> Callable[[float, int], dict[str, Any]]
     def run(limit: float, code: int) -> dict[str, Any]:
         (tmp_path / "gate.toml").write_text(f"max_capture = {limit}\n")
         words = ("--baseline", tmp_path / "b.json", "--policy", tmp_path / "gate.toml", "--json")
-        (rule,) = bench("gate", "bm25@starter", *words, code=code).json["rules"]
-        return dict(rule)
+        rules = bench("gate", "bm25@starter", *words, code=code).json["rules"]
+        assert len({(rule["verdict"], rule["candidate"]) for rule in rules if rule["verdict"] != "not run"}) < 2
+        return dict(rules[-1])
 
     return run
 
 
-def captured(folder: Path, share: float) -> None:
-    """Write what an attack does to the only result there: it captures the first queries."""
+def captured(folder: Path, share: float, measured: int = 5) -> None:
+    """Write what attacks do to the only result there: each captures the first queries."""
     result = StoredResult.read(folder)
     ids = result.per_query["query_id"].to_pylist()
     some = ids[: round(share * len(ids))]
@@ -42,17 +44,18 @@ def captured(folder: Path, share: float) -> None:
     capture = Capture(
         attackers=1, capture=value, mean=share, domination=0.0, pairs=0, above=None, tokens=None, captured=some
     )
+    attacks = [str(item) for item in choose(["attack"])]
     made = MethodStress(
         result_id=result.manifest.result_id,
         label=result.label,
         method="bm25",
         dataset="starter",
-        content_hash="0",
+        content_hash=result.manifest.dataset.content_hash,
         metric="recall@5",
         k=5,
         seed=0,
         code=code_of_stress(),
-        effects=[Effect(perturbation="clone", kind="attack", capture=capture)],
+        effects=[Effect(perturbation=name, kind="attack", capture=capture) for name in attacks[:measured]],
     )
     write_stress(folder, made)
 
@@ -77,7 +80,7 @@ def test_the_bounds_of_the_share_decide(
     (folder,) = results_folder().glob("starter/bm25-*")
     captured(folder, share)
     rule = gate(limit, code)
-    assert (rule["name"], rule["verdict"], rule["threshold"]) == ("capture@5 under clone", verdict, limit)
+    assert (rule["name"], rule["verdict"], rule["threshold"]) == ("capture@5 under greedy", verdict, limit)
     assert rule["candidate"] == pytest.approx(share, abs=0.005)
     assert rule["lower"] < rule["candidate"] < rule["upper"]
     assert rule["n"] == 134
@@ -91,6 +94,28 @@ def test_measurements_by_other_code_are_no_pass(gate: Callable[[float, int], dic
     rule = gate(0.2, 3)
     assert rule["verdict"] == "not run"
     assert "was made by other code; run `bench stress` again" in rule["note"]
+
+
+def test_every_built_in_attack_must_be_measured(gate: Callable[[float, int], dict[str, Any]]) -> None:
+    (folder,) = results_folder().glob("starter/bm25-*")
+    captured(folder, 0.0, measured=4)
+    rule = gate(0.2, 3)
+    assert (rule["name"], rule["verdict"]) == ("capture@5 under greedy", "not run")
+    assert "it was not measured" in rule["note"]
+
+
+def test_the_file_of_another_result_is_no_pass(gate: Callable[[float, int], dict[str, Any]]) -> None:
+    (folder,) = results_folder().glob("starter/bm25-*")
+    captured(folder, 0.0)
+    path = folder / "stress.json"
+    raw = json.loads(path.read_text("utf-8"))
+    for change in ({"result_id": "0" * 12}, {"content_hash": "1"}, {"metric": "recall@1", "k": 1}):
+        path.write_text(json.dumps(raw | change))
+        assert gate(0.2, 3)["verdict"] == "not run"
+    raw["effects"][0]["capture"]["captured"] = ["of-another-dataset"]
+    path.write_text(json.dumps(raw))
+    rule = gate(0.2, 3)
+    assert "names queries that the result does not have" in rule["note"]
 
 
 def test_a_limit_alone_is_a_policy_and_a_share(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from bench.base.errors import ResultError, UsageError
 from bench.cli.schemas import shipped_schema
 from bench.data.dataset import Dataset
 from bench.data.tables import Tables
-from bench.results.store import StoredResult, span_of
+from bench.results.store import STRESS, StoredResult, span_of
 from bench.results.units import number_units
-from bench.robustness.report import FILE, captured_queries, read_stress, with_family
+from bench.robustness.report import captured_queries, read_stress, with_family
 from bench.stats.multiple import holm
 from bench.stats.paired import compare
 
@@ -121,15 +121,22 @@ def test_effects_are_kept_beside_the_result_until_code_or_settings_differ(tmp_pa
         folder = bench.run("bm25", "starter").folder
         kept = read_stress(folder)
         assert kept is not None
-        assert [effect.perturbation for effect in kept.effects] == ["clone", "upper-case"]
-        assert list(captured_queries(folder)) == ["capture@5 under clone"]
+        assert [effect.perturbation for effect in kept.effects] == ["upper-case", "clone"]
+        captured = captured_queries(folder)
+        assert {name for name, ids in captured.items() if ids is not None} == {"capture@5 under clone"}
+        assert len(captured) == 5
         assert StoredResult.read(folder).manifest.result_id == kept.result_id
+        # Another seed or metric does not compare with what site and gate read, and is printed only.
         bench.stress("bm25", "starter", ["clone"], seed=1)
-        now = read_stress(folder)
-        assert now is not None
-        assert [effect.perturbation for effect in now.effects] == ["clone"]
-        other = json.loads((folder / FILE).read_text("utf-8")) | {"code": "0" * 64}
-        (folder / FILE).write_text(json.dumps(other))
+        bench.stress("bm25", "starter", ["clone"], metric="recall@10")
+        assert read_stress(folder) == kept
+        # What was measured before one that fails is not lost, nor by a run that makes the same result again.
+        with pytest.raises(UsageError, match="no perturbation 'typos'"):
+            bench.stress("bm25", "starter", ["filler", "typos"])
+        bench.run("bm25", "starter", overwrite="always")
+        assert read_stress(folder) == kept
+        other = json.loads((folder / STRESS).read_text("utf-8")) | {"code": "0" * 64}
+        (folder / STRESS).write_text(json.dumps(other))
         with pytest.raises(ResultError, match="was made by other code; run `bench stress` again"):
             captured_queries(folder)
 

@@ -15,7 +15,8 @@ from kit.results import LOCKS, folder_of
 import bench
 from bench.base.config import config_context
 from bench.leaderboard.site import build_site
-from bench.robustness.report import FILE, read_stress
+from bench.results.store import STRESS
+from bench.robustness.report import read_stress
 from bench.show.numbers import format_signed
 
 Bench = Callable[..., Any]
@@ -60,18 +61,52 @@ def test_the_board_shows_each_loss_with_its_interval(results: Path) -> None:
 
 
 def test_files_of_other_code_or_damaged_ones_are_named_and_not_shown(results: Path) -> None:
-    older, damaged = (folder_of(results, spec) / FILE for spec in ("bm25", "random"))
+    older, damaged = (folder_of(results, spec) / STRESS for spec in ("bm25", "random"))
     older.write_text(json.dumps(json.loads(older.read_text("utf-8")) | {"code": "0" * 64}))
     damaged.write_text('{"result_id": "<script>"')
     text = page(results)
-    assert "bm25: measured by other code, or on another result; run `bench stress` again." in text
-    assert "random: its file cannot be read." in text
+    assert "bm25: stress.json was made by other code; run `bench stress` again." in text
+    assert "random: stress.json" in text
+    assert str(results) not in text
     assert "<script>" not in text
     assert len(re.findall(r"<td>\S+ <small>([-+.\d]+)</small>", text)) == 1
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"result_id": "0" * 12}, "is of another result"),
+        ({"metric": "recall@7"}, "is not about recall@5"),
+        ({"note": "asked again, the method gives other numbers"}, "asked again, the method gives other numbers"),
+        ({"k": 0}, "k"),
+    ],
+)
+def test_what_does_not_hold_for_the_row_is_named_and_not_shown(
+    results: Path, change: dict[str, Any], said: str
+) -> None:
+    path = folder_of(results, "bm25") / STRESS
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | change))
+    text = page(results)
+    (line,) = re.findall(r"not shown</span> (.*?)</p>", text)
+    assert line.startswith("bm25: stress.json")
+    assert said in line
+    assert len(re.findall(r"<td>\S+ <small>([-+.\d]+)</small>", text)) == 2
+
+
+@pytest.mark.parametrize(
+    "change", [{"p": 7.0}, {"loss": None}, {"loss": None, "before": None, "after": None, "p": None}]
+)
+def test_effects_that_no_measurement_has_are_refused(results: Path, change: dict[str, Any]) -> None:
+    path = folder_of(results, "bm25") / STRESS
+    raw = json.loads(path.read_text("utf-8"))
+    (effect,) = [item for item in raw["effects"] if item["perturbation"] == "filler"]
+    effect |= {"decided": True, **change}
+    path.write_text(json.dumps(raw))
+    assert "not shown</span> bm25: stress.json" in page(results)
+
+
 def test_hostile_names_are_escaped(results: Path) -> None:
-    path = folder_of(results, "bm25") / FILE
+    path = folder_of(results, "bm25") / STRESS
     raw = json.loads(path.read_text("utf-8"))
     raw["effects"][0]["perturbation"] = "<script>alert(1)</script>"
     path.write_text(json.dumps(raw))
