@@ -13,7 +13,7 @@ from dataclasses import replace
 from bench.base.words import words
 from bench.data.tables import Query, Tool
 from bench.robustness.descriptions import copy_of, first_sentence, servers
-from bench.robustness.perturbation import Ask, Changed, edited, perturbation
+from bench.robustness.perturbation import Ask, Changed, edit_tool, perturbation
 from bench.search.names import name_words
 
 #: Prefix of the ids of attackers.
@@ -36,7 +36,7 @@ def _with(queries: Sequence[Query], tools: Sequence[Tool], attackers: Sequence[T
     return seen, [*tools, *attackers]
 
 
-def _disguised(targets: Sequence[Tool], descriptions: Sequence[str]) -> list[Tool]:
+def _disguise(targets: Sequence[Tool], descriptions: Sequence[str]) -> list[Tool]:
     """Attackers under names of their own, with a description each."""
     return [
         replace(copy_of(target, ATTACKER), name=f"service_{i + 1}", title="", description=text, source=None)
@@ -51,7 +51,7 @@ def stuffing(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, shar
     common = [word for word, _ in sorted(known.items(), key=lambda item: (-item[1], item[0])) if len(word) >= _SHORTEST]
     text = " ".join(common[:_WORDS_STUFFED])
     targets = servers(tools, seed, share)
-    attackers = [edited(copy_of(tool, ATTACKER), f"{tool.description} {text}") for tool in targets]
+    attackers = [edit_tool(copy_of(tool, ATTACKER), description=f"{tool.description} {text}") for tool in targets]
     return _with(queries, tools, attackers)
 
 
@@ -59,7 +59,7 @@ def stuffing(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, shar
 def praise(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, share: float = 0.05) -> Changed:
     """Copies of tools whose descriptions begin with praise and an order to use them."""
     targets = servers(tools, seed, share)
-    attackers = [edited(copy_of(tool, ATTACKER), f"{_PRAISE} {tool.description}") for tool in targets]
+    attackers = [edit_tool(copy_of(tool, ATTACKER), description=f"{_PRAISE} {tool.description}") for tool in targets]
     return _with(queries, tools, attackers)
 
 
@@ -67,7 +67,7 @@ def praise(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, share:
 def clone(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, share: float = 0.05) -> Changed:
     """A target's description, word by word, under another name."""
     targets = servers(tools, seed, share)
-    return _with(queries, tools, _disguised(targets, [tool.description for tool in targets]))
+    return _with(queries, tools, _disguise(targets, [tool.description for tool in targets]))
 
 
 @perturbation("attack", invariant=_WRONG, source="name squatting in package registries")
@@ -110,7 +110,7 @@ def greedy(
         kept = list(texts)
         for piece in pieces:
             tried = [f"{text} {more}".strip() for text, more in zip(texts, piece, strict=True)]
-            attackers = _disguised(targets, tried)
+            attackers = _disguise(targets, tried)
             answers = ask([*tools, *attackers], [*sentences, *names])
             for i, attacker in enumerate(attackers):
                 ranked = (answers[i], answers[len(targets) + i])
@@ -118,4 +118,4 @@ def greedy(
                 if value > best[i]:
                     best[i], kept[i] = value, tried[i]
         texts = kept
-    return _with(queries, tools, _disguised(targets, texts))
+    return _with(queries, tools, _disguise(targets, texts))

@@ -11,7 +11,7 @@ from bench.base.errors import UsageError
 from bench.data.derive import shuffle
 from bench.data.parents import Parent, parent_of
 from bench.data.tables import Query, Tool
-from bench.robustness.perturbation import Changed, draw, edited, perturbation, pick
+from bench.robustness.perturbation import Changed, draw, edit_tool, perturbation, pick
 
 _SAME = "a tool does the same under another text"
 _ROTBENCH = "RoTBench (Ye et al. 2024), whose noisy names `rotbench(noise=..., half=names)` has"
@@ -26,13 +26,13 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 @perturbation("library", invariant=_SAME, source="tools without documentation")
 def no_descriptions(queries: Sequence[Query], tools: Sequence[Tool], seed: int) -> Changed:
     """All descriptions emptied; names and parameters stay."""
-    return queries, [edited(tool, "") for tool in tools]
+    return queries, [edit_tool(tool, description="") for tool in tools]
 
 
 @perturbation("library", invariant=_SAME, source="clients that cut descriptions")
 def first_sentences(queries: Sequence[Query], tools: Sequence[Tool], seed: int) -> Changed:
     """Descriptions cut after their first sentence."""
-    return queries, [edited(tool, first_sentence(tool.description)) for tool in tools]
+    return queries, [edit_tool(tool, description=first_sentence(tool.description)) for tool in tools]
 
 
 def first_sentence(text: str) -> str:
@@ -45,7 +45,14 @@ def first_sentence(text: str) -> str:
 @perturbation("library", invariant=_SAME, source="clients that hide schemas")
 def no_parameters(queries: Sequence[Query], tools: Sequence[Tool], seed: int) -> Changed:
     """Parameters, schemas and results hidden."""
-    return queries, [replace(tool, parameters=(), input_schema=None, returns=None) for tool in tools]
+    return queries, [_hide_schemas(tool) for tool in tools]
+
+
+def _hide_schemas(tool: Tool) -> Tool:
+    if not tool.parameters and tool.input_schema is None and tool.returns is None:
+        return tool
+    # Upstream's text would still show them.
+    return replace(tool, parameters=(), input_schema=None, returns=None, source=None)
 
 
 @perturbation(
@@ -69,12 +76,11 @@ def names(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, level: 
         if level not in change:
             raise UsageError(f"level of names is {level!r}; it must be slight, medium, heavy or union.")
         taken = {tool: change[level](name, seed, tool) for tool, name in taken.items()}
-    return queries, [_renamed(tool, taken[tool.tool_id]) for tool in tools]
+    return queries, [_rename(tool, taken[tool.tool_id]) for tool in tools]
 
 
-def _renamed(tool: Tool, name: str) -> Tool:
-    source = None if tool.source is None else tool.source.replace(tool.name, name)
-    return replace(tool, name=name, title="", source=source)
+def _rename(tool: Tool, name: str) -> Tool:
+    return replace(edit_tool(tool, name=name), title="")
 
 
 def _slight(name: str, seed: int, tool: str) -> str:
@@ -101,7 +107,7 @@ def _either(name: str, seed: int, tool: str) -> str:
 @perturbation("library", invariant=_SAME, source="servers generated from one template")
 def boilerplate(queries: Sequence[Query], tools: Sequence[Tool], seed: int) -> Changed:
     """The same 35 words after every description."""
-    return queries, [edited(tool, f"{tool.description} {_BOILERPLATE}".strip()) for tool in tools]
+    return queries, [edit_tool(tool, description=f"{tool.description} {_BOILERPLATE}".strip()) for tool in tools]
 
 
 @perturbation("library", invariant="a copy is as right as its original", source="one server installed twice")

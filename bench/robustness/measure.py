@@ -175,12 +175,18 @@ class Subject:
         return effect.model_copy(update=more)
 
     def _unseen(self, changed: Dataset) -> str:
-        """A sentence if the texts of tools do not show how they were changed."""
-        template, old = self.plan.tool_text(self.data), self.data.tools
-        pairs = list(zip(old, changed.tools, strict=True)) if len(old) == len(changed.tools) else []
-        if changed.tools == old or not pairs or any(one.text(template) != two.text(template) for one, two in pairs):
+        """A sentence if the text of a changed tool, or of an attacker, reads as that of the tool it was made from."""
+        template, old = self.plan.tool_text(self.data), {tool.tool_id: tool for tool in self.data.tools}
+        shown = total = 0
+        for tool in changed.tools:
+            made_from = old.get(tool.tool_id) or old.get(tool.tool_id.removeprefix(f"{ATTACKER}/"))
+            if made_from is None or replace(tool, tool_id=made_from.tool_id, parent=made_from.parent) == made_from:
+                continue
+            total += 1
+            shown += tool.text(template) != made_from.text(template)
+        if shown == total:
             return ""
-        return f"the template {template!r} does not show it"
+        return f"the template {template!r} does not show the change in {total - shown} of {total} changed tools"
 
     def _ask(self, tools: Sequence[Tool], texts: Sequence[str]) -> list[list[str]]:
         """The black box that an attacker asks: ids of the first tools for texts, on another library."""

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -239,9 +241,27 @@ def pick(items: Sequence[Any], seed: int, *parts: object) -> Any:
     return items[int(draw(seed, *parts) * len(items))]
 
 
-def edited(tool: Tool, description: str) -> Tool:
-    """A tool with another description, also in the text that upstream has of it."""
+def edit_tool(tool: Tool, **fields: str) -> Tool:
+    """A tool with another name or description, also in the text that upstream has of it.
+
+    Upstream's text is left out (`source` is None) if it does not have the old words exactly once; templates then make
+    the text of the fields.
+    """
     source = tool.source
-    if source is not None and tool.description:
-        source = source.replace(tool.description, description)
-    return replace(tool, description=description, source=source)
+    for name, new in fields.items():
+        source = _edit_source(source, getattr(tool, name), new)
+    return replace(tool, **fields, source=source)  # type: ignore[arg-type]
+
+
+def _edit_source(source: str | None, old: str, new: str) -> str | None:
+    if source is None or old == new:
+        return source
+    forms = [(old, new)]
+    if source.startswith("{"):
+        # In JSON the words are a whole value, with quotes and escapes.
+        forms = [(json.dumps(old, ensure_ascii=mode), json.dumps(new, ensure_ascii=mode)) for mode in (False, True)]
+    for before, after in forms if old else []:
+        found = list(re.finditer(rf"(?<!\w){re.escape(before)}(?!\w)", source))
+        if len(found) == 1:
+            return source[: found[0].start()] + after + source[found[0].end() :]
+    return None

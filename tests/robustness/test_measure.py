@@ -99,6 +99,15 @@ def test_hidden_tools_are_told_apart_by_the_score_and_the_cut_is_learnt_on_past_
     assert 0 < made.false_returns < 0.25
 
 
+def test_a_template_that_does_not_show_a_change_says_for_how_many_tools() -> None:
+    stressed = bench.stress("bm25", "starter", ["no-descriptions", "praise", "clone"], template="{{ name }}")
+    bare, praise, clone = stressed.report.methods[0].effects
+    size = len(bench.load_dataset("starter").tools)
+    assert bare.note == f"the template '{{{{ name }}}}' does not show the change in {size} of {size} changed tools"
+    assert praise.note == bare.note.replace(str(size), str(round(size * 0.05)))
+    assert clone.note == ""
+
+
 def test_growth_costs_from_the_smaller_library_to_the_whole() -> None:
     data = bench.load_dataset("starter")
     queries = tuple(query for query in data.queries if query.split == "test")[:60]

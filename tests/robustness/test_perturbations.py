@@ -16,7 +16,7 @@ from kit.datasets import make_dataset
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.data.tables import Parameter, Query, Tool
-from bench.robustness.perturbation import Chosen, apply, built_in, choose
+from bench.robustness.perturbation import Chosen, apply, built_in, choose, edit_tool
 from bench.robustness.requests import _translations
 
 TOOLS = [
@@ -135,9 +135,38 @@ def test_descriptions_are_emptied_cut_and_padded() -> None:
     assert perturbed("first-sentences", one).tools[1].description == "Finds flights."
     assert perturbed("no-parameters", one).tools[1].parameters == ()
     assert all(tool.description.endswith("authentication.") for tool in perturbed("boilerplate", one).tools)
-    source = replace(TOOLS[0], source="find_flights: Finds flights. It needs a date. (GET)")
-    upstream = make_dataset([source], [Query("q", "x", {"a.find": 1})])
-    assert perturbed("first-sentences", upstream).tools[0].source == "find_flights: Finds flights. (GET)"
+
+
+@pytest.mark.parametrize(
+    ("source", "cut", "renamed"),
+    [
+        # In words.
+        ("find: Says \"hi\". To all. (GET)", "find: Says \"hi\". (GET)", "NEW: Says \"hi\". To all. (GET)"),
+        # As values of JSON, whatever else has the same words.
+        (
+            '{"name": "find", "description": "Says \\"hi\\". To all.", "url": "a/find"}',
+            '{"name": "find", "description": "Says \\"hi\\".", "url": "a/find"}',
+            '{"name": "NEW", "description": "Says \\"hi\\". To all.", "url": "a/find"}',
+        ),
+        # A name within a word is another name.
+        ("finder, find: text", None, "finder, NEW: text"),
+        # Twice, or not at all: it is unknown which words are meant.
+        ("find find", None, None),
+        ('{"name": "find", "by": "find", "description": "Says hi."}', None, None),
+    ],
+)  # fmt: skip
+def test_upstreams_text_is_edited_in_full_or_left_out(source: str, cut: str | None, renamed: str | None) -> None:
+    tool = Tool("a", "find", 'Says "hi". To all.', source=source)
+    made = edit_tool(tool, description='Says "hi".')
+    assert (made.description, made.source) == ('Says "hi".', cut)
+    assert edit_tool(tool, name="NEW").source == renamed
+    assert edit_tool(tool, name="find", description=tool.description) == tool
+
+
+def test_hidden_schemas_are_hidden_in_upstreams_text_too() -> None:
+    tools = [replace(tool, source=f"{tool.name} with date") for tool in TOOLS]
+    made = perturbed("no-parameters", make_dataset(tools, [Query("q", "x", {"a.find": 1})])).tools
+    assert {tool.tool_id for tool in made if tool.source is None} == {"a.find"}
 
 
 def test_names_are_noisy_by_level() -> None:
