@@ -158,7 +158,7 @@ class Subject:
         taken, method = ~np.isnan(self.base.values), self.method
         if changed.tools == data.tools:
             pairs = [(data.queries[row], changed.queries[row]) for row in self.rows.tolist()]
-            taken &= np.array([(old.text, old.calls) != (new.text, new.calls) for old, new in pairs])
+            taken &= np.array([old != new for old, new in pairs])
             if not taken.any():
                 return effect.model_copy(update={"note": "it changes nothing on this dataset"})
         else:
@@ -240,8 +240,9 @@ class Subject:
         pairs = above = 0
         for row, attacked in zip(side.first.tolist(), mine.tolist(), strict=True):
             for place, name in enumerate(row):
+                # An attacker of a user may have no target.
                 target = name.removeprefix(f"{ATTACKER}/")
-                if attacked[place] and target in row:
+                if attacked[place] and target != name and target in row:
                     pairs += 1
                     above += place < row.index(target)
         tokens = count_tokens([tool.description for tool in attackers]).mean() if can_count_tokens() else None
