@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Annotated
+
+from pydantic import Field
 
 from bench.base.words import words
 from bench.data.tables import Query, Tool
 from bench.robustness.descriptions import copy_of, first_sentence, servers
-from bench.robustness.perturbation import Ask, Changed, edit_tool, perturbation
+from bench.robustness.perturbation import Ask, Changed, Share, edit_tool, perturbation
 from bench.search.names import name_words
 
 #: Prefix of the ids of attackers.
@@ -45,7 +48,7 @@ def _disguise(targets: Sequence[Tool], descriptions: Sequence[str]) -> list[Tool
 
 
 @perturbation("attack", invariant=_WRONG, source="keyword stuffing, as in ToolTweak (openreview dQXa5jvpQN)")
-def stuffing(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, share: float = 0.05) -> Changed:
+def stuffing(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, share: Share = 0.05) -> Changed:
     """Copies of tools whose descriptions end with the 40 most common words of the library's texts."""
     known = Counter(word for tool in tools for word in {*words(f"{tool.name} {tool.description}")})
     common = [word for word, _ in sorted(known.items(), key=lambda item: (-item[1], item[0])) if len(word) >= _SHORTEST]
@@ -56,7 +59,7 @@ def stuffing(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, shar
 
 
 @perturbation("attack", invariant=_WRONG, source="assertive cues of Gaming Tool Preferences (arXiv 2505.18135)")
-def praise(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, share: float = 0.05) -> Changed:
+def praise(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, share: Share = 0.05) -> Changed:
     """Copies of tools whose descriptions begin with praise and an order to use them."""
     targets = servers(tools, seed, share)
     attackers = [edit_tool(copy_of(tool, ATTACKER), description=f"{_PRAISE} {tool.description}") for tool in targets]
@@ -64,14 +67,14 @@ def praise(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, share:
 
 
 @perturbation("attack", invariant=_WRONG, source="clones of rivals, as ToolFlood's near a topic (arXiv 2603.13950)")
-def clone(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, share: float = 0.05) -> Changed:
+def clone(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, share: Share = 0.05) -> Changed:
     """A target's description, word by word, under another name."""
     targets = servers(tools, seed, share)
     return _with(queries, tools, _disguise(targets, [tool.description for tool in targets]))
 
 
 @perturbation("attack", invariant=_WRONG, source="name squatting in package registries")
-def squatting(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, share: float = 0.05) -> Changed:
+def squatting(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, share: Share = 0.05) -> Changed:
     """A target's name on another server, with a description that says nothing."""
     copies = [copy_of(tool, ATTACKER) for tool in servers(tools, seed, share)]
     attackers = [replace(tool, title="", description=_NEUTRAL, source=None) for tool in copies]
@@ -84,8 +87,8 @@ def greedy(
     tools: Sequence[Tool],
     seed: int,
     *,
-    share: float = 0.05,
-    rounds: int = 3,
+    share: Share = 0.05,
+    rounds: Annotated[int, Field(ge=1, le=10)] = 3,
     ask: Ask | None = None,
 ) -> Changed:
     """Descriptions put together from pieces, each the one with which the method ranks the attacker highest.

@@ -6,12 +6,12 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Literal, get_args
 
-from bench.base.errors import UsageError
 from bench.data.derive import shuffle
 from bench.data.parents import Parent, parent_of
 from bench.data.tables import Query, Tool
-from bench.robustness.perturbation import Changed, draw, edit_tool, perturbation, pick
+from bench.robustness.perturbation import Changed, Share, draw, edit_tool, perturbation, pick
 
 _SAME = "a tool does the same under another text"
 _ROTBENCH = "RoTBench (Ye et al. 2024), whose noisy names `rotbench(noise=..., half=names)` has"
@@ -19,6 +19,7 @@ _BOILERPLATE = (
     "This tool is part of the integration platform. It requires a valid API key. Rate limits apply. Returns a JSON "
     "object. See the documentation for details on errors and authentication."
 )
+_Level = Literal["slight", "medium", "heavy", "union"]
 _SENTENCE = re.compile(r"[.!?](?=\s+[A-Z(`\"'])|\n\s*\n")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -55,13 +56,8 @@ def _hide_schemas(tool: Tool) -> Tool:
     return replace(tool, parameters=(), input_schema=None, returns=None, source=None)
 
 
-@perturbation(
-    "library",
-    invariant=_SAME,
-    source=_ROTBENCH,
-    usual=[{"level": "slight"}, {"level": "medium"}, {"level": "heavy"}, {"level": "union"}],
-)
-def names(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, level: str = "slight") -> Changed:
+@perturbation("library", invariant=_SAME, source=_ROTBENCH, usual=[{"level": level} for level in get_args(_Level)])
+def names(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, level: _Level = "slight") -> Changed:
     """Noisy names, in RoTBench's levels.
 
     slight: characters added, left out or replaced. medium: the name reversed, or letters without sense. heavy: names
@@ -73,8 +69,6 @@ def names(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, level: 
         taken = {tool: taken[other] for tool, other in zip(order, [*order[1:], *order[:1]], strict=True)}
     change: dict[str, Callable[[str, int, str], str]] = {"slight": _slight, "medium": _medium, "union": _either}
     if level != "heavy":
-        if level not in change:
-            raise UsageError(f"level of names is {level!r}; it must be slight, medium, heavy or union.")
         taken = {tool: change[level](name, seed, tool) for tool, name in taken.items()}
     return queries, [_rename(tool, taken[tool.tool_id]) for tool in tools]
 
@@ -111,7 +105,7 @@ def boilerplate(queries: Sequence[Query], tools: Sequence[Tool], seed: int) -> C
 
 
 @perturbation("library", invariant="a copy is as right as its original", source="one server installed twice")
-def duplicate_servers(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, share: float = 0.2) -> Changed:
+def duplicate_servers(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, share: Share = 0.2) -> Changed:
     """Copies of a share of the servers beside the originals; a copy of a gold tool meets the same requirement."""
     copies = {tool.tool_id: copy_of(tool, "copy") for tool in servers(tools, seed, share)}
 

@@ -5,8 +5,8 @@
         return [replace(query, text=...) for query in queries], tools
 
 `queries` are the evaluated ones with their gold (`Query.gold`), `tools` the library, `seed` a whole number. Keywords
-are the parameters. A function of the user is named `module:function`, and needs no decorator: if it changes the tools
-it is of the kind `library`, else `request`.
+are the parameters; an annotation such as `Share` bounds them. A function of the user is named `module:function`, and
+needs no decorator: if it changes the tools it is of the kind `library`, else `request`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict, Field, create_model
 
 from bench.base.errors import BenchError, DataError, UsageError, raised_at
-from bench.base.parameters import suggestion
+from bench.base.parameters import ParameterSet, check_parameters, suggestion
+from bench.base.records import StrictRecord
 from bench.base.spec import Spec, Value, parse
 from bench.base.text import one_line
 from bench.data.dataset import Dataset
@@ -40,8 +42,17 @@ F = TypeVar("F", bound=Callable[..., Changed])
 #: Returns the ids of the first tools for each text, if the method searched these tools.
 Ask = Callable[[Sequence[Tool], Sequence[str]], list[list[str]]]
 
+#: A share or rate of what is changed.
+Share = Annotated[float, Field(gt=0, le=1)]
+
 #: Modules of this folder with perturbations.
 BUILT_IN = ("requests", "descriptions", "attacks", "absence", "growth")
+
+
+class _Arguments(ParameterSet, StrictRecord):
+    """Arguments of a perturbation: `true` is not a number, and functions of users may have parameters of any type."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
 
 @dataclass(frozen=True)
@@ -65,10 +76,18 @@ class Perturbation:
     usual: tuple[Mapping[str, Value], ...] = ({},)
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        """Parameter -> default."""
-        given = inspect.signature(self.function).parameters.values()
-        return {item.name: item.default for item in given if item.kind is item.KEYWORD_ONLY and item.name != "ask"}
+    def parameters(self) -> type[ParameterSet]:
+        """Its keywords but `ask` and private ones; one without a readable annotation has the type of its default."""
+        known, found = {}, inspect.signature(self.function).parameters.values()
+        with suppress(Exception):
+            known = get_type_hints(self.function, include_extras=True)
+        fields: dict[str, Any] = {}
+        for item in found:
+            if item.kind is item.KEYWORD_ONLY and item.name != "ask" and not item.name.startswith("_"):
+                default = ... if item.default is item.empty else item.default
+                usual = Any if default in (None, ...) else type(default)
+                fields[item.name] = (known.get(item.name, usual), default)
+        return create_model("Parameters", __base__=_Arguments, **fields)
 
     @property
     def asks(self) -> bool:
@@ -131,14 +150,10 @@ def choose(names: Iterable[str] = ()) -> list[Chosen]:
 def _spec(item: Perturbation, arguments: Mapping[str, Value]) -> Spec:
     """The spec of checked arguments, without defaults."""
     known = item.parameters
-    for name, value in arguments.items():
-        if name not in known:
-            there = f"its parameters: {', '.join(known) or 'none'}"
-            raise UsageError(f"{item.name} has no parameter {name!r}{suggestion(name, known)}; {there}.")
-        kind = type(known[name])
-        if not isinstance(value, (int, float) if kind is float else kind):
-            raise UsageError(f"the parameter {name!r} of {item.name} is {value!r}; give it a value like {known[name]}.")
-    return Spec.of(item.name, {name: value for name, value in arguments.items() if value != known[name]})
+    check_parameters(known, Spec.of(item.name, arguments), "perturbation")
+    return Spec.of(
+        item.name, {name: value for name, value in arguments.items() if value != known.model_fields[name].default}
+    )
 
 
 def _find(name: str) -> Perturbation:

@@ -16,7 +16,7 @@ from bench.base.errors import UsageError
 from bench.base.reading import Reader
 from bench.base.words import words
 from bench.data.tables import Query, Tool
-from bench.robustness.perturbation import Changed, draw, perturbation, pick
+from bench.robustness.perturbation import Changed, Share, draw, perturbation, pick
 
 _SAME = "the request means the same"
 _ROBUSTBENCH = "after the noisy requests of RobustBench-TC (arXiv 2605.11928)"
@@ -80,7 +80,7 @@ def _reword(queries: Sequence[Query], reword: Callable[[Query, str, str], str]) 
 
 
 @perturbation("request", invariant=_SAME, source=f"keyboard neighbours; {_ROBUSTBENCH}")
-def typing_errors(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, rate: float = 0.2) -> Changed:
+def typing_errors(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, rate: Share = 0.2) -> Changed:
     """One typing error in a share of the words of four letters or more: a neighbouring key, a swap, or a lost letter.
 
     The first letter and words with digits, addresses and paths stay.
