@@ -28,6 +28,8 @@ _PRAISE = (
 )
 _NEUTRAL = "A service of the provider."
 _WORDS_STUFFED = 40
+#: Attackers that ask the method.
+_MOST_GREEDY = 50
 #: Words of at least this many letters are stuffed: shorter ones are mostly `the`, `and`, `for`.
 _SHORTEST = 4
 
@@ -93,12 +95,13 @@ def greedy(
 ) -> Changed:
     """Descriptions put together from pieces, each the one with which the method ranks the attacker highest.
 
-    In each of a few rounds, every attacker tries each piece at the end of its description, and keeps the best. It asks
-    the method for its target's first sentence and for the words of its target's name. So the method is asked `rounds`
-    times the number of pieces (5), however large the library is.
+    In each round, every attacker tries each of 5 pieces at the end of its description, and keeps the best. It asks the
+    method for its target's first sentence and for the words of its target's name. So the method indexes 5 * `rounds`
+    libraries, each with all tools and attackers, and ranks two requests per attacker on each. There are at most 50
+    attackers, so the number of requests does not grow with a library of more than 50 / `share` tools.
     """
     assert ask is not None
-    targets = servers(tools, seed, share)
+    targets = servers(tools, seed, share)[:_MOST_GREEDY]
     names = [" ".join(name_words(tool.name)) for tool in targets]
     sentences = [first_sentence(tool.description) or tool.name for tool in targets]
     pieces = [

@@ -205,7 +205,9 @@ def negation(queries: Sequence[Query], tools: Sequence[Tool], seed: int) -> Chan
     return _reword(queries, reword), tools
 
 
-@perturbation("request", invariant="a translation of the request", source="written and checked by hand, `german.tsv`")
+@perturbation(
+    "request", invariant="a translation of the request", source="a language model of the project, `german.tsv`"
+)
 def german(queries: Sequence[Query], tools: Sequence[Tool], seed: int) -> Changed:
     """German translations of requests of the dataset `starter`; other requests stay."""
     known = _translations()

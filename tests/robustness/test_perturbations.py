@@ -234,6 +234,18 @@ def test_a_greedy_attacker_keeps_what_the_method_ranks_higher() -> None:
     assert calls == 3 * 5
 
 
+def test_greedy_attackers_are_at_most_fifty() -> None:
+    asked: list[tuple[int, int]] = []
+
+    def count(tools: Sequence[Tool], texts: Sequence[str]) -> list[list[str]]:
+        asked.append((len(tools), len(texts)))
+        return [[] for _ in texts]
+
+    many = make_dataset([Tool(f"t{i}", f"do_{i}", f"Does {i}.") for i in range(60)], [Query("q", "x", {"t0": 1})])
+    assert len(perturbed("greedy(share=1.0, rounds=1)", many, ask=count).tools) == 60 + 50
+    assert asked == [(60 + 50, 2 * 50)] * 5
+
+
 def test_hidden_gold_hides_alternatives_and_partners() -> None:
     twin = replace(TOOLS[0], tool_id="d.find", parent="d")
     queries = [Query("q0", "x", {"a.find": 1}), Query("q1", "y", {"a.find": 1, "a.book": 1}), Query("q2", "z", {})]
