@@ -253,6 +253,7 @@ def test_hidden_gold_hides_alternatives_and_partners() -> None:
     assert [query.gold for query in made.queries] == [{}, {}, {}]
     assert set(made.queries[0].scope) == {"b.mail", "c.note"}
     assert made.queries[2].scope == ()
+    assert made.queries[1].scope is made.queries[0].scope
 
 
 def test_smaller_libraries_are_nested_and_keep_named_tools() -> None:
