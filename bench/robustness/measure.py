@@ -93,14 +93,14 @@ class Subject:
     @cached_property
     def method(self) -> Method:
         """The method on the unperturbed library."""
-        return self.prepared(self.data)
+        return self.prepare_on(self.data)
 
     @cached_property
     def base(self) -> Side:
         """The answers on the unperturbed dataset."""
         return self._side(self.method, self.data, "as it is")
 
-    def prepared(self, data: Dataset) -> Method:
+    def prepare_on(self, data: Dataset) -> Method:
         """A fresh method that has learnt from the past queries of a dataset and indexed its library."""
         method = self.runner.build(self.plan.method)
         order = self.rows[asking_order(data, self.rows)]
@@ -162,7 +162,7 @@ class Subject:
             if not taken.any():
                 return effect.model_copy(update={"note": "it changes nothing on this dataset"})
         else:
-            method = self.prepared(changed)
+            method = self.prepare_on(changed)
         side = self._side(method, changed, str(item))
         # Growth is what the other tools cost: from the smaller library to the whole.
         before, after = (side, self.base) if kind == "growth" else (self.base, side)
@@ -191,7 +191,7 @@ class Subject:
     def _ask(self, tools: Sequence[Tool], texts: Sequence[str]) -> list[list[str]]:
         """The black box that an attacker asks: ids of the first tools for texts, on another library."""
         data = Dataset.build(self.data.spec, self.data.card, replace(self.data.rows_again(), tools=tools))
-        method = self.prepared(data)
+        method = self.prepare_on(data)
         queries = Queries(tuple(texts), np.arange(len(texts)))
         ranking, _ = ask_queries(method, queries, len(tools), self.plan.depth, "ranking the texts of an attacker")
         return [[data.tools[tool].tool_id for tool in row if tool >= 0] for row in ranking.tools.tolist()]

@@ -221,7 +221,7 @@ def apply(
     try:
         return Dataset.build(dataset.spec, dataset.card, Tables(tools, all_queries, edges)), kind
     except DataError as error:
-        raise UsageError(f"what the perturbation {chosen} returns is no dataset: {error}") from None
+        raise UsageError(f"what the perturbation {chosen} returns is not a dataset: {error}") from None
 
 
 def _check(chosen: Chosen, queries: Sequence[Query], returned: Any) -> tuple[list[Query], list[Tool]]:
