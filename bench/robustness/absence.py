@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from bench.data.alternatives import alternatives
 from bench.data.duplicates import near_duplicates
@@ -32,9 +33,13 @@ def hidden_gold(queries: Sequence[Query], tools: Sequence[Tool], seed: int) -> C
         for tool in query.gold:
             alike[tool].update(query.meeting)
 
+    @cache
+    def show(scope: tuple[str, ...], hidden: frozenset[str]) -> tuple[str, ...]:
+        # Requests without the same tools share one tuple: it is as long as the library.
+        return tuple(tool for tool in (scope or codes) if tool not in hidden)
+
     def without(query: Query) -> Query:
-        hidden = {tool for gold in query.meeting for tool in (gold, *alike[gold])}
-        left = tuple(tool for tool in (query.scope or codes) if tool not in hidden)
+        left = show(query.scope, frozenset(tool for gold in query.meeting for tool in (gold, *alike[gold])))
         if not query.gold or not left:
             return query
         return replace(query, gold={}, any_of={}, forbidden=(), scope=left)

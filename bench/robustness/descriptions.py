@@ -6,12 +6,12 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Literal, get_args
 
-from bench.base.errors import UsageError
 from bench.data.derive import shuffle
 from bench.data.parents import Parent, parent_of
 from bench.data.tables import Query, Tool
-from bench.robustness.perturbation import Changed, draw, edited, perturbation, pick
+from bench.robustness.perturbation import Changed, Share, draw, edit_tool, perturbation, pick
 
 _SAME = "a tool does the same under another text"
 _ROTBENCH = "RoTBench (Ye et al. 2024), whose noisy names `rotbench(noise=..., half=names)` has"
@@ -19,6 +19,7 @@ _BOILERPLATE = (
     "This tool is part of the integration platform. It requires a valid API key. Rate limits apply. Returns a JSON "
     "object. See the documentation for details on errors and authentication."
 )
+_Level = Literal["slight", "medium", "heavy", "union"]
 _SENTENCE = re.compile(r"[.!?](?=\s+[A-Z(`\"'])|\n\s*\n")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -26,13 +27,13 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 @perturbation("library", invariant=_SAME, source="tools without documentation")
 def no_descriptions(queries: Sequence[Query], tools: Sequence[Tool], seed: int) -> Changed:
     """All descriptions emptied; names and parameters stay."""
-    return queries, [edited(tool, "") for tool in tools]
+    return queries, [edit_tool(tool, description="") for tool in tools]
 
 
 @perturbation("library", invariant=_SAME, source="clients that cut descriptions")
 def first_sentences(queries: Sequence[Query], tools: Sequence[Tool], seed: int) -> Changed:
     """Descriptions cut after their first sentence."""
-    return queries, [edited(tool, first_sentence(tool.description)) for tool in tools]
+    return queries, [edit_tool(tool, description=first_sentence(tool.description)) for tool in tools]
 
 
 def first_sentence(text: str) -> str:
@@ -45,16 +46,18 @@ def first_sentence(text: str) -> str:
 @perturbation("library", invariant=_SAME, source="clients that hide schemas")
 def no_parameters(queries: Sequence[Query], tools: Sequence[Tool], seed: int) -> Changed:
     """Parameters, schemas and results hidden."""
-    return queries, [replace(tool, parameters=(), input_schema=None, returns=None) for tool in tools]
+    return queries, [_hide_schemas(tool) for tool in tools]
 
 
-@perturbation(
-    "library",
-    invariant=_SAME,
-    source=_ROTBENCH,
-    usual=[{"level": "slight"}, {"level": "medium"}, {"level": "heavy"}, {"level": "union"}],
-)
-def names(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, level: str = "slight") -> Changed:
+def _hide_schemas(tool: Tool) -> Tool:
+    if not tool.parameters and tool.input_schema is None and tool.returns is None:
+        return tool
+    # Upstream's text would still show them.
+    return replace(tool, parameters=(), input_schema=None, returns=None, source=None)
+
+
+@perturbation("library", invariant=_SAME, source=_ROTBENCH, usual=[{"level": level} for level in get_args(_Level)])
+def names(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, level: _Level = "slight") -> Changed:
     """Noisy names, in RoTBench's levels.
 
     slight: characters added, left out or replaced. medium: the name reversed, or letters without sense. heavy: names
@@ -66,15 +69,12 @@ def names(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, level: 
         taken = {tool: taken[other] for tool, other in zip(order, [*order[1:], *order[:1]], strict=True)}
     change: dict[str, Callable[[str, int, str], str]] = {"slight": _slight, "medium": _medium, "union": _either}
     if level != "heavy":
-        if level not in change:
-            raise UsageError(f"level of names is {level!r}; it must be slight, medium, heavy or union.")
         taken = {tool: change[level](name, seed, tool) for tool, name in taken.items()}
-    return queries, [_renamed(tool, taken[tool.tool_id]) for tool in tools]
+    return queries, [_rename(tool, taken[tool.tool_id]) for tool in tools]
 
 
-def _renamed(tool: Tool, name: str) -> Tool:
-    source = None if tool.source is None else tool.source.replace(tool.name, name)
-    return replace(tool, name=name, title="", source=source)
+def _rename(tool: Tool, name: str) -> Tool:
+    return replace(edit_tool(tool, name=name), title="")
 
 
 def _slight(name: str, seed: int, tool: str) -> str:
@@ -101,11 +101,11 @@ def _either(name: str, seed: int, tool: str) -> str:
 @perturbation("library", invariant=_SAME, source="servers generated from one template")
 def boilerplate(queries: Sequence[Query], tools: Sequence[Tool], seed: int) -> Changed:
     """The same 35 words after every description."""
-    return queries, [edited(tool, f"{tool.description} {_BOILERPLATE}".strip()) for tool in tools]
+    return queries, [edit_tool(tool, description=f"{tool.description} {_BOILERPLATE}".strip()) for tool in tools]
 
 
 @perturbation("library", invariant="a copy is as right as its original", source="one server installed twice")
-def duplicate_servers(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, share: float = 0.2) -> Changed:
+def duplicate_servers(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, share: Share = 0.2) -> Changed:
     """Copies of a share of the servers beside the originals; a copy of a gold tool meets the same requirement."""
     copies = {tool.tool_id: copy_of(tool, "copy") for tool in servers(tools, seed, share)}
 

@@ -93,14 +93,14 @@ class Subject:
     @cached_property
     def method(self) -> Method:
         """The method on the unperturbed library."""
-        return self.prepared(self.data)
+        return self.prepare_on(self.data)
 
     @cached_property
     def base(self) -> Side:
         """The answers on the unperturbed dataset."""
         return self._side(self.method, self.data, "as it is")
 
-    def prepared(self, data: Dataset) -> Method:
+    def prepare_on(self, data: Dataset) -> Method:
         """A fresh method that has learnt from the past queries of a dataset and indexed its library."""
         method = self.runner.build(self.plan.method)
         order = self.rows[asking_order(data, self.rows)]
@@ -158,11 +158,11 @@ class Subject:
         taken, method = ~np.isnan(self.base.values), self.method
         if changed.tools == data.tools:
             pairs = [(data.queries[row], changed.queries[row]) for row in self.rows.tolist()]
-            taken &= np.array([(old.text, old.calls) != (new.text, new.calls) for old, new in pairs])
+            taken &= np.array([old != new for old, new in pairs])
             if not taken.any():
                 return effect.model_copy(update={"note": "it changes nothing on this dataset"})
         else:
-            method = self.prepared(changed)
+            method = self.prepare_on(changed)
         side = self._side(method, changed, str(item))
         # Growth is what the other tools cost: from the smaller library to the whole.
         before, after = (side, self.base) if kind == "growth" else (self.base, side)
@@ -175,17 +175,23 @@ class Subject:
         return effect.model_copy(update=more)
 
     def _unseen(self, changed: Dataset) -> str:
-        """A sentence if the texts of tools do not show how they were changed."""
-        template, old = self.plan.tool_text(self.data), self.data.tools
-        pairs = list(zip(old, changed.tools, strict=True)) if len(old) == len(changed.tools) else []
-        if changed.tools == old or not pairs or any(one.text(template) != two.text(template) for one, two in pairs):
+        """A sentence if the text of a changed tool, or of an attacker, reads as that of the tool it was made from."""
+        template, old = self.plan.tool_text(self.data), {tool.tool_id: tool for tool in self.data.tools}
+        shown = total = 0
+        for tool in changed.tools:
+            made_from = old.get(tool.tool_id) or old.get(tool.tool_id.removeprefix(f"{ATTACKER}/"))
+            if made_from is None or replace(tool, tool_id=made_from.tool_id, parent=made_from.parent) == made_from:
+                continue
+            total += 1
+            shown += tool.text(template) != made_from.text(template)
+        if shown == total:
             return ""
-        return f"the template {template!r} does not show it"
+        return f"the template {template!r} does not show the change in {total - shown} of {total} changed tools"
 
     def _ask(self, tools: Sequence[Tool], texts: Sequence[str]) -> list[list[str]]:
         """The black box that an attacker asks: ids of the first tools for texts, on another library."""
         data = Dataset.build(self.data.spec, self.data.card, replace(self.data.rows_again(), tools=tools))
-        method = self.prepared(data)
+        method = self.prepare_on(data)
         queries = Queries(tuple(texts), np.arange(len(texts)))
         ranking, _ = ask_queries(method, queries, len(tools), self.plan.depth, "ranking the texts of an attacker")
         return [[data.tools[tool].tool_id for tool in row if tool >= 0] for row in ranking.tools.tolist()]
@@ -234,8 +240,9 @@ class Subject:
         pairs = above = 0
         for row, attacked in zip(side.first.tolist(), mine.tolist(), strict=True):
             for place, name in enumerate(row):
+                # An attacker of a user may have no target.
                 target = name.removeprefix(f"{ATTACKER}/")
-                if attacked[place] and target in row:
+                if attacked[place] and target != name and target in row:
                     pairs += 1
                     above += place < row.index(target)
         tokens = count_tokens([tool.description for tool in attackers]).mean() if can_count_tokens() else None

@@ -5,27 +5,31 @@
         return [replace(query, text=...) for query in queries], tools
 
 `queries` are the evaluated ones with their gold (`Query.gold`), `tools` the library, `seed` a whole number. Keywords
-are the parameters. A function of the user is named `module:function`, and needs no decorator: if it changes the tools
-it is of the kind `library`, else `request`.
+are the parameters; an annotation such as `Share` bounds them. A function of the user is named `module:function`, and
+needs no decorator: if it changes the tools it is of the kind `library`, else `request`.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict, Field, create_model
 
 from bench.base.errors import BenchError, DataError, UsageError, raised_at
-from bench.base.parameters import suggestion
+from bench.base.parameters import ParameterSet, check_parameters, suggestion
+from bench.base.records import StrictRecord
 from bench.base.spec import Spec, Value, parse
 from bench.base.text import one_line
 from bench.data.dataset import Dataset
@@ -38,8 +42,17 @@ F = TypeVar("F", bound=Callable[..., Changed])
 #: Returns the ids of the first tools for each text, if the method searched these tools.
 Ask = Callable[[Sequence[Tool], Sequence[str]], list[list[str]]]
 
+#: A share or rate of what is changed.
+Share = Annotated[float, Field(gt=0, le=1)]
+
 #: Modules of this folder with perturbations.
 BUILT_IN = ("requests", "descriptions", "attacks", "absence", "growth")
+
+
+class _Arguments(ParameterSet, StrictRecord):
+    """Arguments of a perturbation: `true` is not a number, and functions of users may have parameters of any type."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
 
 @dataclass(frozen=True)
@@ -63,10 +76,18 @@ class Perturbation:
     usual: tuple[Mapping[str, Value], ...] = ({},)
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        """Parameter -> default."""
-        given = inspect.signature(self.function).parameters.values()
-        return {item.name: item.default for item in given if item.kind is item.KEYWORD_ONLY and item.name != "ask"}
+    def parameters(self) -> type[ParameterSet]:
+        """Its keywords but `ask` and private ones; one without a readable annotation has the type of its default."""
+        known, found = {}, inspect.signature(self.function).parameters.values()
+        with suppress(Exception):
+            known = get_type_hints(self.function, include_extras=True)
+        fields: dict[str, Any] = {}
+        for item in found:
+            if item.kind is item.KEYWORD_ONLY and item.name != "ask" and not item.name.startswith("_"):
+                default = ... if item.default is item.empty else item.default
+                usual = Any if default in (None, ...) else type(default)
+                fields[item.name] = (known.get(item.name, usual), default)
+        return create_model("Parameters", __base__=_Arguments, **fields)
 
     @property
     def asks(self) -> bool:
@@ -129,14 +150,10 @@ def choose(names: Iterable[str] = ()) -> list[Chosen]:
 def _spec(item: Perturbation, arguments: Mapping[str, Value]) -> Spec:
     """The spec of checked arguments, without defaults."""
     known = item.parameters
-    for name, value in arguments.items():
-        if name not in known:
-            there = f"its parameters: {', '.join(known) or 'none'}"
-            raise UsageError(f"{item.name} has no parameter {name!r}{suggestion(name, known)}; {there}.")
-        kind = type(known[name])
-        if not isinstance(value, (int, float) if kind is float else kind):
-            raise UsageError(f"the parameter {name!r} of {item.name} is {value!r}; give it a value like {known[name]}.")
-    return Spec.of(item.name, {name: value for name, value in arguments.items() if value != known[name]})
+    check_parameters(known, Spec.of(item.name, arguments), "perturbation")
+    return Spec.of(
+        item.name, {name: value for name, value in arguments.items() if value != known.model_fields[name].default}
+    )
 
 
 def _find(name: str) -> Perturbation:
@@ -204,7 +221,7 @@ def apply(
     try:
         return Dataset.build(dataset.spec, dataset.card, Tables(tools, all_queries, edges)), kind
     except DataError as error:
-        raise UsageError(f"what the perturbation {chosen} returns is no dataset: {error}") from None
+        raise UsageError(f"what the perturbation {chosen} returns is not a dataset: {error}") from None
 
 
 def _check(chosen: Chosen, queries: Sequence[Query], returned: Any) -> tuple[list[Query], list[Tool]]:
@@ -239,9 +256,27 @@ def pick(items: Sequence[Any], seed: int, *parts: object) -> Any:
     return items[int(draw(seed, *parts) * len(items))]
 
 
-def edited(tool: Tool, description: str) -> Tool:
-    """A tool with another description, also in the text that upstream has of it."""
+def edit_tool(tool: Tool, **fields: str) -> Tool:
+    """A tool with another name or description, also in the text that upstream has of it.
+
+    Upstream's text is left out (`source` is None) if it does not have the old words exactly once; templates then make
+    the text of the fields.
+    """
     source = tool.source
-    if source is not None and tool.description:
-        source = source.replace(tool.description, description)
-    return replace(tool, description=description, source=source)
+    for name, new in fields.items():
+        source = _edit_source(source, getattr(tool, name), new)
+    return replace(tool, **fields, source=source)  # type: ignore[arg-type]
+
+
+def _edit_source(source: str | None, old: str, new: str) -> str | None:
+    if source is None or old == new:
+        return source
+    forms = [(old, new)]
+    if source.startswith("{"):
+        # In JSON the words are a whole value, with quotes and escapes.
+        forms = [(json.dumps(old, ensure_ascii=mode), json.dumps(new, ensure_ascii=mode)) for mode in (False, True)]
+    for before, after in forms if old else []:
+        found = list(re.finditer(rf"(?<!\w){re.escape(before)}(?!\w)", source))
+        if len(found) == 1:
+            return source[: found[0].start()] + after + source[found[0].end() :]
+    return None

@@ -16,7 +16,7 @@ from bench.base.errors import UsageError
 from bench.base.reading import Reader
 from bench.base.words import words
 from bench.data.tables import Query, Tool
-from bench.robustness.perturbation import Changed, draw, perturbation, pick
+from bench.robustness.perturbation import Changed, Share, draw, perturbation, pick
 
 _SAME = "the request means the same"
 _ROBUSTBENCH = "after the noisy requests of RobustBench-TC (arXiv 2605.11928)"
@@ -55,6 +55,7 @@ _NAMED_TIME = re.compile(rf"\b({'|'.join(word for words in _NAMED_TIMES for word
 _MINUTES = re.compile(r"(?<=\d:)([0-5]\d)\b(?![:\d])")
 #: A number by itself: not in a code, path, address, decimal or ordinal.
 _NUMBER = re.compile(r"(?<![\w.,:/#@&+'()-])(\d{1,8})(?![\w:/%&+'()-])(?![.,]\d)")
+_ONE = re.compile(r"\b1\b")
 _POLITE = "Hello! I hope you are doing well. Could you please help me with this? {} Thank you very much in advance!"
 _FILLER = "I am typing this with one hand, so bear with me. {} Sorry if that was a bit long, it has been quite a day."
 #: What a request does not ask for, with the words that would make it part of the request.
@@ -79,7 +80,7 @@ def _reword(queries: Sequence[Query], reword: Callable[[Query, str, str], str]) 
 
 
 @perturbation("request", invariant=_SAME, source=f"keyboard neighbours; {_ROBUSTBENCH}")
-def typing_errors(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, rate: float = 0.2) -> Changed:
+def typing_errors(queries: Sequence[Query], tools: Sequence[Tool], seed: int, *, rate: Share = 0.2) -> Changed:
     """One typing error in a share of the words of four letters or more: a neighbouring key, a swap, or a lost letter.
 
     The first letter and words with digits, addresses and paths stay.
@@ -155,31 +156,31 @@ def synonyms(queries: Sequence[Query], tools: Sequence[Tool], seed: int) -> Chan
 def values(queries: Sequence[Query], tools: Sequence[Tool], seed: int) -> Changed:
     """Other numbers, minutes, weekdays and months; numbers within codes, names and addresses stay.
 
-    All numbers of a request move by one step, so that ranges stay ranges; a month or weekday is replaced if it is the
-    only one of the request.
+    All numbers of a request move by one step, so that ranges stay ranges: down if one is a year or could be one of the
+    last days of a month, else up. Minutes move by 15 if none leaves its hour. A month or weekday is replaced if it is
+    the only one of the request.
     """
+
+    def moves(match: re.Match[str]) -> bool:
+        before, digits = match.string[: match.start()].split()[-1:], match[1]
+        # After a name, as in `Formula 1`, a number is a part of it; one thing stays one thing.
+        named = before and any(map(str.isupper, before[0])) and not _NAMED_TIME.search(before[0])
+        return not named and int(digits) >= 2 and digits[0] != "0"
 
     def reword(query: Query, name: str, text: str) -> str:
         step = 1 + int(draw(seed, "values", name) * 3)
-
-        def number(match: re.Match[str]) -> str:
-            before, digits = text[: match.start()].split()[-1:], match[1]
-            named = before and any(map(str.isupper, before[0])) and not _NAMED_TIME.search(before[0])
-            # After a name, as in `Formula 1`, a number is a part of it; one thing stays one thing.
-            if named or int(digits) < 2 or digits[0] == "0":
-                return digits
-            if len(digits) < 3:
-                # A day of a month stays one.
-                return str(int(digits) + (-step if 26 <= int(digits) <= 31 else step))
-            if len(digits) == 4 and digits[:2] in {"19", "20"}:
-                return str(int(digits) - step)
-            return str(int(digits) + step * 10 ** (len(digits) - 2))
+        numbers = [int(match[1]) for match in _NUMBER.finditer(text) if moves(match)]
+        if any(26 <= number <= 31 or 1900 <= number < 2100 for number in numbers):
+            # The smallest stays positive, and above a 1, which does not move.
+            step = -min(step, min(numbers) - (2 if _ONE.search(text) else 1))
+        turn = 15 if all(int(minute) < 45 for minute in _MINUTES.findall(text)) else 0
 
         def time(match: re.Match[str]) -> str:
             of_kind = {word for word in _NAMED_TIME.findall(text) if (word in _DAYS) == (match[1] in _DAYS)}
             return match[1] if len(of_kind) > 1 else str(pick(_like(match[1]), seed, "time", name))
 
-        changed = _MINUTES.sub(lambda match: f"{(int(match[1]) + 15) % 60:02}", _NUMBER.sub(number, text))
+        changed = _NUMBER.sub(lambda match: str(int(match[1]) + step) if moves(match) else match[1], text)
+        changed = _MINUTES.sub(lambda match: f"{int(match[1]) + turn:02}", changed)
         return _NAMED_TIME.sub(time, changed)
 
     return _reword(queries, reword), tools
@@ -204,7 +205,9 @@ def negation(queries: Sequence[Query], tools: Sequence[Tool], seed: int) -> Chan
     return _reword(queries, reword), tools
 
 
-@perturbation("request", invariant="a translation of the request", source="written and checked by hand, `german.tsv`")
+@perturbation(
+    "request", invariant="a translation of the request", source="a language model of the project, `german.tsv`"
+)
 def german(queries: Sequence[Query], tools: Sequence[Tool], seed: int) -> Changed:
     """German translations of requests of the dataset `starter`; other requests stay."""
     known = _translations()

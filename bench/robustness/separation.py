@@ -13,7 +13,7 @@ from bench.data.gold import Gold
 from bench.evaluation.cut import Cut, split_history
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import views
-from bench.evaluation.scoring import _confidence
+from bench.evaluation.scoring import first_scores
 from bench.interface import History, Ranking
 from bench.metrics import evaluate, parse_metrics
 from bench.results.intervals import means_and_intervals
@@ -64,12 +64,12 @@ def separate(
     failed = [np.zeros(n, dtype=np.bool_) if part.failed is None else part.failed for part in (before, after)]
     both, sets, learnt_on = Ranking.join([before, after]), None, 0
     if known is not None:
-        scores, learnt_on = _confidence(known), len(known)
+        scores, learnt_on = first_scores(known), len(known)
         assert scores is not None
         edge = np.nextafter(np.float32(np.quantile(scores, 1 - RATE, method="higher")), np.float32(np.inf))
         sets = Cut("threshold", float(edge)).apply(both)
     metrics = parse_metrics(["auroc", "answered", "abstained"])
-    scored = evaluate(both.tools, joined, metrics, sets, np.concatenate(failed), _confidence(both))
+    scored = evaluate(both.tools, joined, metrics, sets, np.concatenate(failed), first_scores(both))
     means = means_and_intervals(scored, np.concatenate([units, units]), joined.counts)
     return Separation(
         auroc=means["auroc"],

@@ -86,6 +86,37 @@ def test_captures_are_counted_query_by_query() -> None:
     assert len(pairs) > 5
 
 
+USERS = """
+from dataclasses import replace
+from bench.robustness.perturbation import perturbation
+@perturbation("attack", invariant="it is wrong", source="a test")
+def without_targets(queries, tools, seed):
+    return queries, [*tools, *(replace(tool, tool_id=f"evil/{tool.tool_id}") for tool in tools)]
+def one_more_is_right(queries, tools, seed):
+    return [replace(query, gold={**query.gold, tools[0].tool_id: 1}) for query in queries], tools
+def seen_by_few(queries, tools, seed):
+    return [replace(query, scope=tuple(query.meeting)) for query in queries], tools
+"""
+
+
+def test_attackers_may_lack_targets_and_gold_or_scope_may_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stressed_by_me.py").write_text(USERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    names = [f"stressed_by_me:{name}" for name in ("without_targets", "one_more_is_right", "seen_by_few")]
+    (method,) = bench.stress("bm25", "starter", names).report.methods
+    attack, gold, scope = method.effects
+    assert attack.capture is not None
+    assert attack.capture.capture.mean > 0.9
+    assert (attack.capture.pairs, attack.capture.above) == (0, None)
+    assert gold.loss is not None
+    assert gold.loss > 0
+    assert gold.n > 120
+    assert (scope.after or 0) > 0.9
+    assert scope.n == 126
+
+
 def test_hidden_tools_are_told_apart_by_the_score_and_the_cut_is_learnt_on_past_queries() -> None:
     report = bench.stress(["oracle", "bm25"], "starter", ["absence"]).report
     by_name = {method.method: method.effects[0] for method in report.methods}
@@ -97,6 +128,15 @@ def test_hidden_tools_are_told_apart_by_the_score_and_the_cut_is_learnt_on_past_
     assert made.answered is not None
     assert made.false_returns is not None
     assert 0 < made.false_returns < 0.25
+
+
+def test_a_template_that_does_not_show_a_change_says_for_how_many_tools() -> None:
+    stressed = bench.stress("bm25", "starter", ["no-descriptions", "praise", "clone"], template="{{ name }}")
+    bare, praise, clone = stressed.report.methods[0].effects
+    size = len(bench.load_dataset("starter").tools)
+    assert bare.note == f"the template '{{{{ name }}}}' does not show the change in {size} of {size} changed tools"
+    assert praise.note == bare.note.replace(str(size), str(round(size * 0.05)))
+    assert clone.note == ""
 
 
 def test_growth_costs_from_the_smaller_library_to_the_whole() -> None:

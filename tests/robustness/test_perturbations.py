@@ -16,7 +16,7 @@ from kit.datasets import make_dataset
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.data.tables import Parameter, Query, Tool
-from bench.robustness.perturbation import Chosen, apply, built_in, choose
+from bench.robustness.perturbation import Chosen, apply, built_in, choose, edit_tool
 from bench.robustness.requests import _translations
 
 TOOLS = [
@@ -81,7 +81,6 @@ def test_typing_errors_change_one_letter_of_long_words_only() -> None:
     for word, other in zip(old, new, strict=True):
         assert other[0] == word[0]
         assert abs(len(word) - len(other)) <= 1
-    assert texts("typing-errors(rate=0.0)", before) == [before]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +103,7 @@ def test_a_request_is_reworded(name: str, before: str, after: str | None) -> Non
         assert made == after
         return
     assert re.fullmatch(
-        r"one flight on [567] (April|September|November) 202[123] for 1 adult, GPT-4, Formula 1, 00:05", made
+        r"one flight on [23] (April|September|November) 202[23] for 1 adult, GPT-4, Formula 1, 00:50", made
     )
 
 
@@ -115,11 +114,40 @@ def test_a_frame_holds_the_request_as_it_is() -> None:
 
 
 def test_numbers_of_a_request_move_together_and_two_months_stay() -> None:
-    (made,) = texts("values", "from 14 to 17 at 500, June until August, since 2020")
+    (made,) = texts("values", "from 14 to 17 at 500, June until August")
     low, high, price = map(int, re.findall(r"from (\d+) to (\d+) at (\d+)", made)[0])
-    assert high - low == 3
-    assert low - 14 == (price - 500) // 10 == 2020 - int(made[-4:]) > 0
+    assert low - 14 == high - 17 == price - 500 > 0
     assert "June until August" in made
+
+
+@pytest.mark.parametrize(
+    ("before", "steps"),
+    [
+        ("aged 25 to 30", {-1, -2, -3}),
+        ("from 22 until 25", {1, 2, 3}),
+        ("from 97 to 102", {1, 2, 3}),
+        ("from 1850 to 1950", {-1, -2, -3}),
+        ("on the days from 4 to 31", {-1, -2, -3}),
+        ("on the days from 2 to 31", {-1}),
+        # 2 would become 1, which is there.
+        ("for 1 or 2 of us, 30 days", {0}),
+    ],
+)
+def test_ranges_stay_ranges(before: str, steps: set[int]) -> None:
+    for seed in range(20):
+        (query,) = perturbed("values", data(before), seed).queries
+        moved = [int(new) - int(old) for old, new in zip(*_numbers(before, query.text), strict=True) if old != "1"]
+        assert len({*moved}) == 1
+        assert moved[0] in steps
+
+
+def _numbers(*texts: str) -> list[list[str]]:
+    return [re.findall(r"\d+", text) for text in texts]
+
+
+def test_minutes_move_together_or_stay() -> None:
+    assert texts("values", "from 9:10 to 9:40, then 11:00") == ["from 9:25 to 9:55, then 11:15"]
+    assert texts("values", "from 9:30 to 9:50") == ["from 9:30 to 9:50"]
 
 
 def test_translations_are_of_requests_of_the_starter(starter: Dataset) -> None:
@@ -135,9 +163,38 @@ def test_descriptions_are_emptied_cut_and_padded() -> None:
     assert perturbed("first-sentences", one).tools[1].description == "Finds flights."
     assert perturbed("no-parameters", one).tools[1].parameters == ()
     assert all(tool.description.endswith("authentication.") for tool in perturbed("boilerplate", one).tools)
-    source = replace(TOOLS[0], source="find_flights: Finds flights. It needs a date. (GET)")
-    upstream = make_dataset([source], [Query("q", "x", {"a.find": 1})])
-    assert perturbed("first-sentences", upstream).tools[0].source == "find_flights: Finds flights. (GET)"
+
+
+@pytest.mark.parametrize(
+    ("source", "cut", "renamed"),
+    [
+        # In words.
+        ("find: Says \"hi\". To all. (GET)", "find: Says \"hi\". (GET)", "NEW: Says \"hi\". To all. (GET)"),
+        # As values of JSON, whatever else has the same words.
+        (
+            '{"name": "find", "description": "Says \\"hi\\". To all.", "url": "a/find"}',
+            '{"name": "find", "description": "Says \\"hi\\".", "url": "a/find"}',
+            '{"name": "NEW", "description": "Says \\"hi\\". To all.", "url": "a/find"}',
+        ),
+        # A name within a word is another name.
+        ("finder, find: text", None, "finder, NEW: text"),
+        # Twice, or not at all: it is unknown which words are meant.
+        ("find find", None, None),
+        ('{"name": "find", "by": "find", "description": "Says hi."}', None, None),
+    ],
+)  # fmt: skip
+def test_upstreams_text_is_edited_in_full_or_left_out(source: str, cut: str | None, renamed: str | None) -> None:
+    tool = Tool("a", "find", 'Says "hi". To all.', source=source)
+    made = edit_tool(tool, description='Says "hi".')
+    assert (made.description, made.source) == ('Says "hi".', cut)
+    assert edit_tool(tool, name="NEW").source == renamed
+    assert edit_tool(tool, name="find", description=tool.description) == tool
+
+
+def test_hidden_schemas_are_hidden_in_upstreams_text_too() -> None:
+    tools = [replace(tool, source=f"{tool.name} with date") for tool in TOOLS]
+    made = perturbed("no-parameters", make_dataset(tools, [Query("q", "x", {"a.find": 1})])).tools
+    assert {tool.tool_id for tool in made if tool.source is None} == {"a.find"}
 
 
 def test_names_are_noisy_by_level() -> None:
@@ -149,8 +206,6 @@ def test_names_are_noisy_by_level() -> None:
     assert all(new[tool] != old[tool] for new in by_level.values() for tool in old)
     assert sorted(by_level["heavy"].values()) == sorted(old.values())
     assert not set(by_level["medium"].values()) & set(old.values())
-    with pytest.raises(UsageError, match="it must be slight, medium, heavy or union"):
-        perturbed("names(level=loud)", one)
 
 
 def test_a_copy_of_a_gold_tool_is_right_and_attackers_are_not() -> None:
@@ -179,6 +234,18 @@ def test_a_greedy_attacker_keeps_what_the_method_ranks_higher() -> None:
     assert calls == 3 * 5
 
 
+def test_greedy_attackers_are_at_most_fifty() -> None:
+    asked: list[tuple[int, int]] = []
+
+    def count(tools: Sequence[Tool], texts: Sequence[str]) -> list[list[str]]:
+        asked.append((len(tools), len(texts)))
+        return [[] for _ in texts]
+
+    many = make_dataset([Tool(f"t{i}", f"do_{i}", f"Does {i}.") for i in range(60)], [Query("q", "x", {"t0": 1})])
+    assert len(perturbed("greedy(share=1.0, rounds=1)", many, ask=count).tools) == 60 + 50
+    assert asked == [(60 + 50, 2 * 50)] * 5
+
+
 def test_hidden_gold_hides_alternatives_and_partners() -> None:
     twin = replace(TOOLS[0], tool_id="d.find", parent="d")
     queries = [Query("q0", "x", {"a.find": 1}), Query("q1", "y", {"a.find": 1, "a.book": 1}), Query("q2", "z", {})]
@@ -186,6 +253,7 @@ def test_hidden_gold_hides_alternatives_and_partners() -> None:
     assert [query.gold for query in made.queries] == [{}, {}, {}]
     assert set(made.queries[0].scope) == {"b.mail", "c.note"}
     assert made.queries[2].scope == ()
+    assert made.queries[1].scope is made.queries[0].scope
 
 
 def test_smaller_libraries_are_nested_and_keep_named_tools() -> None:
@@ -202,14 +270,17 @@ def test_smaller_libraries_are_nested_and_keep_named_tools() -> None:
         assert [len(part) for part in parts] == [1, 2, 3, 4]
         assert all(small < large for small, large in pairwise(parts))
     assert sizes["siblings", 0.4] == sizes["look-alikes", 0.4] == {"a.find", "a.book"}
-    with pytest.raises(UsageError, match="it must be random, siblings, look-alikes"):
-        perturbed("smaller-library(first=none)", one)
 
 
 USERS = """
 from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+from pydantic import Field
 def shout(queries, tools, seed, *, sign="!"):
     return [replace(query, text=query.text + sign) for query in queries], tools
+def loud(queries, tools, seed, *, times: Annotated[int, Field(ge=1)]): return queries, tools
+def quiet(queries, tools, seed, *, _seen=(), by: "no.such" = None, to: Path = Path()): return queries, tools
 def fewer(queries, tools, seed): return queries[1:], tools
 def nothing(queries, tools, seed): return None
 def empty(queries, tools, seed): return [], []
@@ -234,6 +305,15 @@ def test_a_function_of_a_user_needs_no_decorator(mine: str) -> None:
     (chosen,) = choose([f'{mine}:shout(sign="?")'])
     made, kind = apply(chosen, data("x"), np.arange(1), 0)
     assert (made.queries[0].text, kind, str(chosen)) == ("x?", "request", f'{mine}:shout(sign="?")')
+    assert str(choose([f"{mine}:loud(times=2)"])[0]) == f"{mine}:loud(times=2)"
+    assert str(choose([f"{mine}:quiet"])[0]) == f"{mine}:quiet"
+    for bad, sentence in (
+        ("shout(sign=3)", "'sign' of .*shout is 3: input should be a valid string"),
+        ("loud", "'times' of .* is required"),
+        ("loud(times=0)", "greater than or equal to 1"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            choose([f"{mine}:{bad}"])
 
 
 @pytest.mark.parametrize(
@@ -247,7 +327,7 @@ def test_a_function_of_a_user_needs_no_decorator(mine: str) -> None:
         ("drops", "loses 'a.find', a gold tool of query q0; keep the gold"),
         ("twice", "returns the tool 'a.book' twice"),
         ("again", "returns the query 'q0' twice"),
-        ("raises", r"failed: RuntimeError: out of order \(perturbed_by_me.py:13\)"),
+        ("raises", r"failed: RuntimeError: out of order \(perturbed_by_me.py:18\)"),
     ],
 )
 def test_a_broken_promise_is_one_sentence(mine: str, name: str, sentence: str) -> None:
@@ -263,14 +343,28 @@ def test_a_broken_promise_is_one_sentence(mine: str, name: str, sentence: str) -
         ("typos", "there is no perturbation 'typos'"),
         ("clones", r"there is no perturbation 'clones' \(did you mean 'clone'\?\)"),
         ("clone(size=2)", "clone has no parameter 'size'"),
-        ("clone(share=x)", "the parameter 'share' of clone is 'x'; give it a value like 0.05"),
+        ("clone(share=x)", "parameter 'share' of perturbation clone is 'x': input should be a valid number"),
+        ("clone(share=true)", "parameter 'share' of perturbation clone is true: input should be a valid number"),
+        ("clone(share=-1)", "parameter 'share' of perturbation clone is -1: input should be greater than 0"),
+        ("clone(share=0)", "greater than 0"),
+        ("duplicate-servers(share=3)", "less than or equal to 1"),
+        ("typing-errors(rate=5)", "less than or equal to 1"),
+        ("typing-errors(rate=true)", "a valid number"),
+        ("smaller-library(share=-0.5)", "greater than or equal to 0"),
+        ("smaller-library(first=none)", "'random', 'siblings' or 'look-alikes'"),
+        ("names(level=loud)", "'slight', 'medium', 'heavy' or 'union'"),
+        ("greedy(rounds=0)", "greater than or equal to 1"),
+        ("greedy(rounds=11)", "less than or equal to 10"),
+        ("greedy(rounds=true)", "a valid integer"),
+        ("greedy(ask=1)", "greedy has no parameter 'ask'"),
         ("no_module:f", "cannot be imported: ModuleNotFoundError"),
         ("json:nothing", "the module json has no function 'nothing'"),
     ],
 )
 def test_an_unknown_name_is_refused(name: str, sentence: str) -> None:
-    with pytest.raises(UsageError, match=sentence):
+    with pytest.raises(UsageError, match=sentence) as caught:
         choose([name])
+    assert "\n" not in str(caught.value)
 
 
 def test_a_kind_names_all_of_it_once() -> None:
