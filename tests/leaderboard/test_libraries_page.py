@@ -26,6 +26,7 @@ from bench.leaderboard.pages import datasets as datasets_page
 from bench.leaderboard.pages import libraries as libraries_page
 from bench.leaderboard.pages.registry import SiteData
 from bench.leaderboard.writer import Writer
+from bench.results.store import StoredResult
 from bench.show.figures import MOST_SERIES, Sized
 
 OF = "starter(distractors=extra)"
@@ -110,26 +111,18 @@ def table(page: Page) -> dict[str, list[str]]:
     }
 
 
-def test_the_numbers_are_those_of_bench_curve(
-    sized_site: Built, sizes: Callable[..., list[Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_numbers_are_those_of_the_results(sized_site: Built, sizes: Callable[..., list[Path]]) -> None:
     site = sized_site
     assert not site.made.rejected
-    sizes(*SPECS)
-    experiment = tmp_path / "sizes.toml"
-    names = [", ".join(f'"{name}"' for name in row) for row in (METHODS, SPECS[1:])]
-    experiment.write_text("methods = [{}]\ndatasets = [{}]\n".format(*names))
-    capsys.readouterr()
-    assert command(["curve", str(experiment), "--json"]) == 0
-    said = {curve["method"]: curve["points"] for curve in json.loads(capsys.readouterr().out)["curves"]}
+    stored = [StoredResult.read(path) for path in sizes(*SPECS)]
+    by_size = {(item.manifest.method.spec, item.manifest.dataset.spec): item for item in stored}
     page = site.only("l/*.html")
     titles = {"bm25": "BM25", "bm25-fields": "BM25F", "random": "Random", "oracle": "Oracle"}
     assert list(table(page))[-1] == "Oracle"
-    for method, points in said.items():
-        base = site.row(method).result
-        means = [base.metrics.metrics["recall@5"].mean, *(point["value"]["mean"] for point in points)]
-        assert table(page)[titles[method]] == [f"{mean:.3f}" for mean in means]
-    assert all(f"../r/{point['result']}.html" in page.links for points in said.values() for point in points)
+    for method in METHODS:
+        own = [by_size[method, spec] for spec in SPECS]
+        assert table(page)[titles[method]] == [f"{item.metrics.metrics['recall@5'].mean:.3f}" for item in own]
+        assert all(f"../r/{item.manifest.result_id}.html" in page.links for item in own[1:])
     # Two methods compete; their four dots and intervals each are drawn, and their names.
     root = ElementTree.fromstring(
         re.findall(r"<svg.*?</svg>", page.text, flags=re.DOTALL)[0].replace(
