@@ -47,6 +47,7 @@ ALLOWED = {
     ("results/choices.py", "dense"): "the default of another method",
     ("results/choices.py", "oracle"): "the arm that shows the gold alone",
     ("results/choices.py", "random"): "the arm that shows the whole library, in any order",
+    ("robustness/growth.py", "random"): "an order in which tools are left out",
     ("results/choices.py", "planted"): "whether the gold was left out",
     ("comparison/variants.py", "choose"): "whose tries are counted by model and by whose tools are shown",
     ("cli/bless.py", "names"): "an argument, not the method",

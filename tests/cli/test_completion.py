@@ -39,7 +39,7 @@ def completed(interpreter: Interpreter, tmp_path: Path) -> Completed:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["s"], {"show", "score", "submit"}),
+        (["s"], {"show", "score", "stress", "submit"}),
         (["to"], {"tools"}),
         (["data", "f"], {"fetch", "from-traffic"}),
         (["run", "--method", "bm"], {"bm25", "bm25-fields", "bm25-okapi"}),
