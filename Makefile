@@ -138,7 +138,7 @@ site: $(READY)
 BOARD := build/board
 LARGEST_RANKING := 128k
 STRESSED := bm25 tfidf bm25-fields dense hybrid recommended rrf names mcp-zero random
-STRESSED_DATA := starter livemcpbench github-mcp apibank
+STRESSED_DATA := starter livemcpbench github-mcp apibank toollens-domains
 
 board: export BENCH_MIRROR ?= $(wildcard ../shared/mirror)
 board: export BENCH_DATA = .
