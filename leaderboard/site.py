@@ -26,7 +26,7 @@ from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_bo
 from bench.leaderboard.boards.rankingset import DECLARED, check_references, read_ranking_set, views_of
 from bench.leaderboard.boards.registered import NOT_HERE, bring_data
 from bench.leaderboard.buildcache import BuildCache
-from bench.leaderboard.exports.downloads import download_size, has_key
+from bench.leaderboard.exports.downloads import has_key
 from bench.leaderboard.exports.write import write_exports
 from bench.leaderboard.pages.registry import ChoiceBoard, Frame, SiteData, pages
 from bench.leaderboard.pages.rendering import render, static_files, use_frame
@@ -286,7 +286,7 @@ def _jobs(
     verify = sum(_size(result.folder / RUN) for result in every) <= _MOST_VERIFIED
     keep = sum(result.manifest.dataset.queries for result in every) * len(RANKED) <= MOST_VALUES
     most = sys.maxsize if downloads else 0
-    sizes = [download_size(item) for item in every]
+    sizes = [sum(_size(item.folder / name) for name in item.manifest.files) for item in every]
     if downloads is None:
         most = _most_bytes(sizes)
     small = [item for item, size in zip(every, sizes, strict=True) if size <= most]

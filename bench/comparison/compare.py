@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -58,7 +57,7 @@ from bench.stats.bootstrap import bca_intervals
 from bench.stats.bounded import ANY, Span
 from bench.stats.classical import paired_t, wilcoxon
 from bench.stats.friedman import average_ranks, friedman, nemenyi_difference
-from bench.stats.macro import lead_intervals, macro_intervals, macro_values, source_means
+from bench.stats.macro import lead_intervals, macro_intervals_of_tables, macro_values, source_means
 from bench.stats.multiple import benjamini_hochberg, holm
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, enough_units, judge_interval, non_inferiority, pair_verdict
 from bench.stats.paired import Paired, compare_pairs
@@ -612,18 +611,12 @@ def _over_datasets(
     for parts in metrics:
         table, codes = macro_values([part.values for part in parts], [part.units for part in parts], sources)
         whole.append(MetricValues(parts[0].metric, parts[0].sign, np.arange(len(table)), table, codes, ANY))
-    numbers = [np.empty((0, 3))] * len(metrics)
-    # Metrics on the same queries of each dataset share their draws.
-    alike = defaultdict[tuple[Any, ...], list[int]](list)
-    for i, (parts, span) in enumerate(zip(metrics, spans, strict=True)):
-        alike[span, *(part.units.tobytes() for part in parts)].append(i)
-    for members in alike.values():
-        on_datasets = list(zip(*(metrics[i] for i in members), strict=True))
-        values = [np.hstack([one.values for one in parts]) for parts in on_datasets]
-        units = [parts[0].units for parts in on_datasets]
-        found = macro_intervals(values, units=units, sources=sources, span=spans[members[0]])
-        for i, ends in zip(members, np.split(found, len(members)), strict=True):
-            numbers[i] = ends
+    numbers = macro_intervals_of_tables(
+        [[part.values for part in parts] for parts in metrics],
+        [[part.units for part in parts] for parts in metrics],
+        sources,
+        spans,
+    )
     p = _p_of_pairs(whole, *np.triu_indices(len(fields[0].names), 1))
     return [
         _macro_report(fields, sources, parts, one, alone, ends, span, reports, correction)

@@ -13,7 +13,7 @@ from bench.base.paths import expand_path, results_folder
 from bench.data.dataset import Dataset
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.metrics import parse_metric
+from bench.metrics import DEFAULT_METRICS, parse_metric
 from bench.registry import build_method, load_dataset
 from bench.results.settings import Keywords, check_settings
 from bench.robustness.measure import Subject
@@ -37,8 +37,8 @@ def stress(
     """Measure what breaks methods: each is asked on the dataset as it is and as perturbed. The same as `bench stress`.
 
     Losses are paired, query by query, with intervals over units of independence. Results on the dataset as it is are
-    made or kept as by `bench.run`; what perturbations do by recall@5 with seed 0 is stored beside them, in
-    `stress.json`.
+    made or kept as by `bench.run`; what built-in perturbations do by recall@5 with seed 0 is stored beside
+    them, in `stress.json`.
 
     Args:
         methods: a method or a list of methods, as `bench.run` takes them.
@@ -78,7 +78,7 @@ def stress(
         load=lambda spec: dataset if isinstance(dataset, Dataset) else load_dataset(spec, progress),
         build=lambda spec: build_method(spec, progress=progress),
         progress=progress,
-        metrics=[measured],
+        metrics=[] if metric in DEFAULT_METRICS else [measured],
     )
     done, texts = [], dict[tuple[str, str], str]()
     for plan, outcome in zip(plans, list(runner.run(plans)), strict=True):

@@ -7,8 +7,9 @@ Rows are the results of the main boards that their maintainers ran and that have
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from markupsafe import Markup
@@ -19,7 +20,6 @@ from bench.leaderboard.boards.board import Board, Row
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Page, SiteData
 from bench.leaderboard.pages.rendering import anchor, picture, render
-from bench.results.store import STRESS
 from bench.robustness.perturbation import built_in
 from bench.robustness.report import (
     Effect,
@@ -138,15 +138,12 @@ def _describe() -> dict[str, str]:
     return told
 
 
-def _of_method(content: SiteData, family: str) -> Markup:
+def _of_method(boards: Sequence[StressBoard], family: str) -> Markup:
     """The largest losses of a method on each dataset."""
     found = []
-    for board in content.main.values():
-        # Most methods have no file, and reading those of a whole board takes time.
-        mine = {row.id for row in board.rows if row.family == family and (row.result.folder / STRESS).is_file()}
-        made = _read(board) if mine else None
-        for row, method in made.methods if made is not None else ():
-            if row.id in mine:
+    for made in boards:
+        for row, method in made.methods:
+            if row.family == family:
                 measured = [item for item in method.effects if item.decided and item.kind != "growth"]
                 worst = sorted(measured, key=lambda item: -(item.loss or 0.0))[:_MOST_LOSSES]
                 found += [(made, row, method, effect) for effect in worst]
@@ -159,4 +156,10 @@ def _on_home(content: SiteData) -> Markup:
     return Markup('. <a href="{}">What breaks methods</a>').format(PATH)
 
 
-PAGE = Page("stress", PATH, values=_values, on_home=_on_home, on_method=_of_method)
+PAGE = Page(
+    "stress",
+    PATH,
+    values=_values,
+    on_home=_on_home,
+    on_method=lambda content: partial(_of_method, stress_boards(content)),
+)

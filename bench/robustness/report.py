@@ -17,11 +17,12 @@ from bench.base.errors import ResultError
 from bench.base.paths import write_text
 from bench.base.reading import Reader
 from bench.base.records import Record
+from bench.base.spec import parse
 from bench.base.text import one_line
 from bench.identity.reach import reach_modules
 from bench.results.manifest import MetricValue
 from bench.results.store import STRESS, StoredResult, to_json
-from bench.robustness.perturbation import BUILT_IN, Kind, choose
+from bench.robustness.perturbation import BUILT_IN, Kind, built_in, choose
 from bench.show.numbers import NONE, count, dagger, estimate, format_fixed, format_signed, interval, percent, several
 from bench.show.objects import Displayable
 from bench.show.tables import Cell as TableCell
@@ -212,8 +213,12 @@ def code_of_stress() -> str:
 
 
 def write_stress(folder: Path, method: MethodStress) -> None:
-    """Write the file of a method, if it is by `METRIC` with `SEED`; effects of the same code that it lacks are kept."""
-    if (method.metric, method.seed) != (METRIC, SEED):
+    """Write what built-in perturbations did to a method by `METRIC` with `SEED`; effects that it lacks are kept.
+
+    Nothing is known of the code of other perturbations, so that what they did would stay when they change.
+    """
+    mine = [effect for effect in method.effects if parse(effect.perturbation).name in built_in()]
+    if (method.metric, method.seed) != (METRIC, SEED) or not mine:
         return
     try:
         known = read_stress(folder)
@@ -222,9 +227,9 @@ def write_stress(folder: Path, method: MethodStress) -> None:
     kept: list[Effect] = []
     keys = ("result_id", "metric", "seed", "code", "note")
     if known is not None and all(getattr(known, key) == getattr(method, key) for key in keys):
-        fresh = {effect.perturbation for effect in method.effects}
+        fresh = {effect.perturbation for effect in mine}
         kept = [effect for effect in known.effects if effect.perturbation not in fresh]
-    write_text(folder / STRESS, to_json(method.model_copy(update={"effects": [*kept, *method.effects]})))
+    write_text(folder / STRESS, to_json(method.model_copy(update={"effects": [*kept, *mine]})))
 
 
 def read_stress(folder: Path) -> MethodStress | None:
@@ -332,9 +337,11 @@ class Stress(Displayable):
 
     @property
     def notes(self) -> list[str]:
-        """Sentences about what was not measured, each once."""
+        """Sentences about what was not measured or stored, each once."""
         methods = self.report.methods
         found = [f"{method.label}: {method.note}" for method in methods if method.note]
+        if methods and (methods[0].metric, methods[0].seed) != (METRIC, SEED):
+            found.append(f"not stored: site and gate know what was measured by {METRIC} with seed {SEED}")
         effects = (effect for method in methods for effect in method.effects)
         return list(dict.fromkeys([*found, *(f"{one.perturbation}: {one.note}" for one in effects if one.note)]))
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +81,34 @@ def macro_intervals(
             resampled = _resampled_means(parts[place], codes[place], len(rows), random)
             np.add.at(samples, rows, resampled / len(places))
     return hull(intervals, samples / count, count, level)
+
+
+def macro_intervals_of_tables(
+    values: Sequence[Sequence[NDArray[np.float64]]],
+    units: Sequence[Sequence[NDArray[np.int64]]],
+    sources: Sequence[str],
+    spans: Sequence[Span],
+) -> list[NDArray[np.float64]]:
+    """`macro_intervals` of several tables over the same datasets, such as one per metric.
+
+    Tables with the same span and units share their draws: their numbers are the same, to the last bit, one by one.
+
+    Args:
+        values, units, spans: for each table, as in `macro_intervals`.
+        sources: as in `macro_intervals`.
+    """
+    found = [np.empty((0, 3))] * len(values)
+    alike = defaultdict[tuple[Any, ...], list[int]](list)
+    for i, (codes, span) in enumerate(zip(units, spans, strict=True)):
+        alike[span, *(part.tobytes() for part in codes)].append(i)
+    for members in alike.values():
+        together = [np.hstack(parts) for parts in zip(*(values[i] for i in members), strict=True)]
+        first = members[0]
+        intervals = macro_intervals(together, units=units[first], sources=sources, span=spans[first])
+        ends = np.cumsum([values[i][0].shape[1] for i in members])[:-1]
+        for i, part in zip(members, np.split(intervals, ends), strict=True):
+            found[i] = part
+    return found
 
 
 def these_intervals(

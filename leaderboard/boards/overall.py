@@ -20,8 +20,7 @@ from bench.leaderboard.boards.standings import Entrants, RankedSystems, over_dat
 from bench.leaderboard.buildcache import BuildCache, key_of
 from bench.results.store import PER_QUERY, span_of
 from bench.results.units import number_units
-from bench.stats.bounded import Span
-from bench.stats.macro import lead_intervals, macro_intervals, macro_values
+from bench.stats.macro import lead_intervals, macro_intervals_of_tables, macro_values
 
 #: Maximum values to resample one by one; beyond that, means and errors are resampled.
 MOST_VALUES = 20_000_000
@@ -128,17 +127,6 @@ def find_unavailable(view: View, absent: Collection[str]) -> list[Board]:
     return [board for board in view.boards if board.slug in absent]
 
 
-def overall(
-    view: View,
-    metric: str,
-    kind: str,
-    masks: Mapping[str, Mapping[str, NDArray[np.bool_]]],
-    cache: BuildCache | None = None,
-) -> Overall:
-    """Build a board over datasets; arguments as in `overall_by_metrics`."""
-    return overall_by_metrics(view, [metric], kind, masks, cache)[0]
-
-
 def overall_by_metrics(
     view: View,
     metrics: Sequence[str],
@@ -202,22 +190,17 @@ def _take(view: View, metric: str, kind: str, masks: Mapping[str, Mapping[str, N
 def _compute(boards: Sequence[_Taken]) -> list[_Numbers]:
     """The slow parts of boards of several metrics over the same datasets."""
     standings = _standings(boards)
-    spans = [dict[str, NDArray[np.float64]]() for _ in boards]
-    # Metrics with the same range share their draws.
-    alike = defaultdict[Span, list[int]](list)
-    for i, one in enumerate(boards):
-        alike[span_of(one.metric)].append(i)
-        spans[i] |= _limit_spans(one, [key for key in one.whole if key in one.by_limit])
-    for span, members in alike.items():
-        keys = [[key for key in boards[i].whole if key not in boards[i].by_limit] for i in members]
-        if any(keys):
-            first = boards[members[0]]
-            tables = [boards[i].values(own) for i, own in zip(members, keys, strict=True) if own]
-            together = [np.hstack(parts) for parts in zip(*tables, strict=True)]
-            ends = macro_intervals(together, units=first.units(), sources=first.sources, span=span)
-            places = iter(ends)
-            for i, own in zip(members, keys, strict=True):
-                spans[i] |= {key: next(places) for key in own}
+    spans = [_limit_spans(one, [key for key in one.whole if key in one.by_limit]) for one in boards]
+    keys = [[key for key in one.whole if key not in one.by_limit] for one in boards]
+    some = [i for i, own in enumerate(keys) if own]
+    intervals = macro_intervals_of_tables(
+        [boards[i].values(keys[i]) for i in some],
+        [boards[i].units() for i in some],
+        boards[0].sources if boards else [],
+        [span_of(boards[i].metric) for i in some],
+    )
+    for i, found in zip(some, intervals, strict=True):
+        spans[i] |= dict(zip(keys[i], found, strict=True))
     return [
         _Numbers(found, standing, _leads(one, standing, found))
         for one, standing, found in zip(boards, standings, spans, strict=True)
@@ -335,9 +318,8 @@ class _Taken:
             assert row.values is not None
             return row.values[:, self.column] if mask is None else row.values[mask, self.column]
 
-        return [
-            np.column_stack([column(self.whole[key][i], mask) for key in keys]) for i, mask in enumerate(self.masks)
-        ]
+        rows = [self.whole[key] for key in keys]
+        return [np.column_stack([column(row[i], mask) for row in rows]) for i, mask in enumerate(self.masks)]
 
     def units(self) -> list[NDArray[np.int64]]:
         """For each dataset, (queries,)."""
@@ -403,9 +385,8 @@ def _standings(boards: Sequence[_Taken]) -> list[RankedSystems | None]:
             # The rows have no values, so only the sources' means can be tested, which are too few for conclusions.
             units = np.unique(first.sources, return_inverse=True)[1].astype(np.int64)
         else:
-            units = macro_values([np.empty((len(codes), 0)) for codes in first.units()], first.units(), first.sources)[
-                1
-            ]
+            codes = first.units()
+            units = macro_values([np.empty((len(part), 0)) for part in codes], codes, first.sources)[1]
         for (i, _), standing in zip(members, rank_by_metrics([one for _, one in members], units), strict=True):
             found[i] = standing
     return found

@@ -10,20 +10,18 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.config import config_context
-from bench.base.errors import BenchError, DataError
+from bench.base.errors import BenchError, UnavailableError
 from bench.base.parameters import method_parameters
 from bench.base.progress import QUIET, Progress
 from bench.data.card import MANIFEST, Card
 from bench.data.dataset import Dataset
 from bench.data.entries import known_entry
 from bench.data.novelty import novelty
-from bench.data.parquet import read_dataset
 from bench.interface.method import OracleMethod
 from bench.interface.parts import learns
 from bench.registry import method_class, method_names
@@ -90,7 +88,7 @@ def bring_data(specs: Collection[str], progress: Progress = QUIET) -> None:
         return
     with config_context(offline=True), progress.stage("datasets", len(missing), "datasets") as stage:
         for spec in missing:
-            with suppress(BenchError):
+            with suppress(Exception):  # a plug-in's loader may raise any exception
                 load_dataset(spec)
             stage.advance()
 
@@ -105,33 +103,24 @@ def _is_buildable(spec: str) -> bool:
 
 
 def data_of(spec: str, content_hash: str) -> BoardData:
-    """The card of a dataset and, if `bring_data` found it, its data."""
+    """The card of a dataset and, if it can be had without a network, its data."""
     try:
-        entry, options, _ = resolve(spec)
+        entry = resolve(spec)[0]
     except BenchError:
         return BoardData(None, None, "This installation has no dataset of that name.")
     except Exception as error:  # a plug-in's loader may raise any exception
         return BoardData(None, None, f"Its loader fails ({type(error).__name__}).")
     try:
-        folder = stored_folder(entry, options)
-        if not (folder / MANIFEST).is_file():
-            return BoardData(entry.card, None, NOT_HERE)
-        dataset = _read(spec, folder)
-    except BenchError:
-        return BoardData(entry.card, None, "The dataset's cached files were unreadable when this page was built.")
+        with config_context(offline=True):
+            dataset = load_dataset(spec)
+    except UnavailableError:
+        return BoardData(entry.card, None, NOT_HERE)
+    except Exception:  # a plug-in's loader may raise any exception
+        return BoardData(entry.card, None, "The dataset's files were unreadable when this page was built.")
     if dataset.content_hash != content_hash:
         return BoardData(entry.card, None, "The dataset has changed since these results were computed.")
     # Use its own card: with distractors, it names the licences of both.
     return BoardData(dataset.card, dataset, "")
-
-
-def _read(spec: str, folder: Path) -> Dataset:
-    """The stored dataset; built again if its tables are damaged and no network is needed."""
-    try:
-        return read_dataset(folder)
-    except DataError:
-        with config_context(offline=True):
-            return load_dataset(spec)
 
 
 def state_of_data(spec: str) -> str:

@@ -7,7 +7,6 @@ Files are as they were stored, so their digests are those of the manifests, and 
 from __future__ import annotations
 
 import hashlib
-import io
 import zipfile
 from collections.abc import Sequence
 from functools import partial
@@ -18,21 +17,16 @@ from bench.base.keys import refuse
 from bench.base.paths import read_regular
 from bench.base.secrets import known_secrets
 from bench.leaderboard.writer import Writer
-from bench.results.store import MANIFEST, NOTES, RUN, StoredResult, result_folder
+from bench.leaderboard.zips import write_archive
+from bench.results.store import MANIFEST, NOTES, StoredResult, result_folder
 
 #: Maximum bytes of a file.
 _LARGEST = 1 << 28
-_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def download_path(board: str) -> str:
     """The path of a board's download relative to the site's root; `board` is its slug."""
     return f"downloads/{board}.zip"
-
-
-def download_size(result: StoredResult) -> int:
-    """Bytes of a result's files as listed in its manifest; 0 for those that are gone."""
-    return sum(path.stat().st_size for name in result.manifest.files if (path := result.folder / name).is_file())
 
 
 def has_key(result: StoredResult) -> bool:
@@ -61,29 +55,21 @@ def write_download(board: str, results: Sequence[StoredResult], writer: Writer) 
         ResultError: a file is no longer the one of the manifest.
     """
     state = "\n".join(result.manifest.model_dump_json() for result in results)
-    key = hashlib.sha256(f"1 {state}".encode("utf-8", "surrogatepass")).hexdigest()
+    key = hashlib.sha256(f"2 {state}".encode("utf-8", "surrogatepass")).hexdigest()
     writer.put_made(download_path(board), key, partial(_zip, results))
 
 
 def _zip(results: Sequence[StoredResult]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for result in results:
-            manifest = result.manifest
-            place = result_folder(Path(), manifest.dataset.spec, manifest.method.spec, manifest.result_id)
-            for name in (MANIFEST, *sorted(manifest.files)):
-                if name in manifest.omitted:
-                    continue
-                try:
-                    data = read_regular(result.folder / name, _LARGEST)
-                except OSError as error:
-                    raise ResultError(f"{result.folder / name} cannot be read: {error.strerror or error}.") from None
-                if name != MANIFEST and hashlib.sha256(data).hexdigest() != manifest.files[name]:
-                    raise ResultError(f"{result.folder / name} has changed since it was stored.")
-                entry = zipfile.ZipInfo(str(place / name), _DATE)
-                entry.create_system = 3  # else it tells the system that packed
-                entry.external_attr = 0o644 << 16
-                # Rankings hardly get smaller.
-                entry.compress_type = zipfile.ZIP_STORED if name == RUN else zipfile.ZIP_DEFLATED
-                archive.writestr(entry, data, compresslevel=6)
-    return buffer.getvalue()
+    members = {}
+    for result in results:
+        manifest = result.manifest
+        place = result_folder(Path(), manifest.dataset.spec, manifest.method.spec, manifest.result_id)
+        for name in {MANIFEST, *manifest.files} - set(manifest.omitted):
+            try:
+                data = read_regular(result.folder / name, _LARGEST)
+            except OSError as error:
+                raise ResultError(f"{result.folder / name} cannot be read: {error.strerror or error}.") from None
+            if name != MANIFEST and hashlib.sha256(data).hexdigest() != manifest.files[name]:
+                raise ResultError(f"{result.folder / name} has changed since it was stored.")
+            members[str(place / name)] = data
+    return write_archive(members, zipfile.ZIP_DEFLATED)

@@ -23,8 +23,9 @@ def _write(content: SiteData, writer: Writer) -> None:
     for board in content.boards:
         for row in board.rows:
             rows.setdefault(row.family, []).append((board, row))
+    parts = [page.on_method(content) for page in pages() if page.on_method is not None]
     for family, family_rows in sorted(rows.items()):
-        plugged = [page.on_method(content, family) for page in pages() if page.on_method is not None]
+        plugged = [part(family) for part in parts]
         writer.put(f"m/{unique_slug(family)}.html", _page(family, family_rows, plugged))
 
 

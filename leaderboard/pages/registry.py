@@ -118,7 +118,7 @@ class Page:
         file: for a page made from a file that the user names: the help text of the option `--NAME`.
         read: reads this file; raises `UsageError`.
         on_home: HTML to add to the first line of the home page.
-        on_method: HTML to add to a method's page.
+        on_method: returns a function of a method's name that returns the HTML to add to its page.
     """
 
     name: str
@@ -131,7 +131,7 @@ class Page:
     file: str = ""
     read: Callable[[Path], Any] | None = None
     on_home: Callable[[SiteData], Markup] | None = None
-    on_method: Callable[[SiteData, str], Markup] | None = None
+    on_method: Callable[[SiteData], Callable[[str], Markup]] | None = None
 
 
 def page_modules() -> list[ModuleType]:

@@ -27,6 +27,7 @@ from bench.base.keys import refuse
 from bench.base.reading import Reader
 from bench.leaderboard.submit.code import FOLDER, LARGEST_CODE, LARGEST_FILE, MOST_FILES, is_code
 from bench.leaderboard.submit.submission import PARTS, SUBMISSION, Submission, parts_of
+from bench.leaderboard.zips import write_archive
 from bench.results.manifest import Manifest
 from bench.results.store import MANIFEST, METRICS, NOTES, PER_QUERY, REPEATS, RUN, StoredResult
 
@@ -48,8 +49,6 @@ LARGEST_ARCHIVE = sum(LARGEST.values()) + LARGEST_CODE
 _LONGEST_DIRECTORY = 64 << 10
 _END = struct.Struct("<4s4H2LH")
 _END_SIGN, _ZIP64_SIGN = b"PK\x05\x06", b"PK\x06\x07"
-_DATE = (1980, 1, 1, 0, 0, 0)
-_MODE = (stat.S_IFREG | 0o644) << 16
 
 
 def pack(result: StoredResult, code: Mapping[str, bytes] = MappingProxyType({})) -> bytes:
@@ -90,18 +89,6 @@ def pack(result: StoredResult, code: Mapping[str, bytes] = MappingProxyType({}))
     if not same or any(submission.files[name] != digest for name, digest in manifest.files.items()):
         raise ResultError(f"{result.folder} was changed while it was packed; pack it again.")
     return write_archive({**parts, **code, SUBMISSION: submission.text().encode()})
-
-
-def write_archive(members: Mapping[str, bytes]) -> bytes:
-    """The one archive of these members, which are those of `MEMBERS` and source files."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name in sorted(members):
-            entry = zipfile.ZipInfo(name, _DATE)
-            entry.create_system = 3  # else it tells the system that packed
-            entry.external_attr = _MODE
-            archive.writestr(entry, members[name])
-    return buffer.getvalue()
 
 
 def read_bytes(path: Path, most: int) -> bytes:

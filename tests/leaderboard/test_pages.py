@@ -25,9 +25,9 @@ from bench.comparison.best import best_sentence
 from bench.comparison.rows import competes
 from bench.leaderboard import site as site_module
 from bench.leaderboard.boards import standings
-from bench.leaderboard.boards.overall import overall
+from bench.leaderboard.boards.overall import overall_by_metrics
 from bench.leaderboard.boards.rankingset import read_ranking_set, views_of
-from bench.leaderboard.exports.downloads import download_size, write_download
+from bench.leaderboard.exports.downloads import write_download
 from bench.leaderboard.pages.rendering import _ticks
 from bench.methods import bm25
 from bench.metrics import measures
@@ -109,7 +109,7 @@ def test_the_mean_over_datasets_has_the_interval_of_a_two_level_bootstrap(two_da
 
 def test_a_ranking_on_one_dataset_says_and_shows_what_its_board_does(ready_site: Any) -> None:
     (view, *_), _ = views_of(read_ranking_set(), ready_site.made.boards, {})
-    ranking, standing = overall(view, "recall@5", "all", {}), ready_site.board.standings["recall@5"]
+    (ranking,), standing = overall_by_metrics(view, ["recall@5"], "all", {}), ready_site.board.standings["recall@5"]
     assert ranking.best is not None
     titles = {row.key: row.title for row in ready_site.board.rows}
     ids = {row.key: row.id for row in ready_site.board.rows}
@@ -132,7 +132,7 @@ def test_a_ranking_on_one_dataset_says_and_shows_what_its_board_does(ready_site:
 
 def test_a_method_that_lacks_a_dataset_has_no_mean(two_datasets: Any) -> None:
     (view, *_), _ = views_of(read_ranking_set(), two_datasets.made.boards, {})
-    rows = {place.key: place for place in overall(view, "recall@5", "all", {}).rows}
+    rows = {place.key: place for place in overall_by_metrics(view, ["recall@5"], "all", {})[0].rows}
     assert rows["bm25"].mean is not None
     assert rows["random"].mean is None
     assert rows["random"].lacks == ("apibank",)
@@ -251,7 +251,8 @@ def test_downloads_are_left_out_where_they_are_too_large_and_the_page_says_so(
     # One that is too large takes no download from another.
     assert command(["run", "-m", "bm25(k1=0.7)", "-d", "starter", "-q", "--depth", "5"]) == 0
     (shallow,) = [item for item in find_results(few) if isinstance(item, StoredResult) and item.manifest.depth == 5]
-    monkeypatch.setattr(site_module, "_most_bytes", lambda sizes: download_size(shallow))
+    size = sum((shallow.folder / name).stat().st_size for name in shallow.manifest.files)
+    monkeypatch.setattr(site_module, "_most_bytes", lambda sizes: size)
     site, name = build(), shallow.manifest.result_id
     (archive,) = site.folder.glob("downloads/*")
     assert all(name in member for member in zipfile.ZipFile(archive).namelist())

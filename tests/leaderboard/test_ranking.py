@@ -131,7 +131,7 @@ def _sampled(members: Sequence[StoredResult], values: Mapping[str, NDArray[np.fl
 def _ranking(boards: Sequence[Any], metric: str = "recall@5") -> Any:
     views, missing = rankingset.views_of(DECLARED, boards, {})
     assert not missing
-    return overall_module.overall(views[0], metric, "all", {})
+    return overall_module.overall_by_metrics(views[0], [metric], "all", {})[0]
 
 
 def _rows(ranking: Any, only: frozenset[str] | None = None) -> list[tuple[str, float | None]]:
@@ -247,7 +247,7 @@ def test_datasets_that_are_not_declared_and_other_data_change_nothing() -> None:
     declared = DECLARED.model_copy(update={"content": content})
     views, missing = rankingset.views_of(declared, [*boards, _sampled(forged, values)], {})
     assert not missing
-    assert _rows(overall_module.overall(views[0], "recall@5", "all", {})) == _rows(_before())
+    assert _rows(overall_module.overall_by_metrics(views[0], ["recall@5"], "all", {})[0]) == _rows(_before())
 
 
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])

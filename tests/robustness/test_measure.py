@@ -154,7 +154,9 @@ def test_growth_costs_from_the_smaller_library_to_the_whole() -> None:
     assert method.worst is None
 
 
-def test_effects_are_kept_beside_the_result_until_code_or_settings_differ(tmp_path: Path) -> None:
+def test_effects_are_kept_beside_the_result_until_code_or_settings_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with config_context(results=tmp_path):
         bench.stress("bm25", "starter", ["upper-case"])
         bench.stress("bm25", "starter", ["clone"])
@@ -168,7 +170,14 @@ def test_effects_are_kept_beside_the_result_until_code_or_settings_differ(tmp_pa
         assert StoredResult.read(folder).manifest.result_id == kept.result_id
         # Another seed or metric does not compare with what site and gate read, and is printed only.
         bench.stress("bm25", "starter", ["clone"], seed=1)
-        bench.stress("bm25", "starter", ["clone"], metric="recall@10")
+        other_metric = bench.stress("bm25", "starter", ["clone"], metric="recall@10")
+        assert other_metric.notes == ["not stored: site and gate know what was measured by recall@5 with seed 0"]
+        assert not bench.stress("bm25", "starter", ["clone"]).notes
+        assert read_stress(folder) == kept
+        # Nothing is known of the code of another perturbation.
+        (tmp_path / "own_words.py").write_text("def shout(queries, tools, seed):\n    return queries, tools[::-1]\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        assert bench.stress("bm25", "starter", ["own_words:shout"]).report.methods[0].effects
         assert read_stress(folder) == kept
         # What was measured before one that fails is not lost, nor by a run that makes the same result again.
         with pytest.raises(UsageError, match="no perturbation 'typos'"):

@@ -15,7 +15,14 @@ from scipy import stats
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.bounded import ANY, SHARE, Span
 from bench.stats.differences import intervals_and_p_values
-from bench.stats.macro import combined_intervals, lead_intervals, macro_intervals, macro_values, these_intervals
+from bench.stats.macro import (
+    combined_intervals,
+    lead_intervals,
+    macro_intervals,
+    macro_intervals_of_tables,
+    macro_values,
+    these_intervals,
+)
 
 
 def macro_interval(values: list[NDArray[np.float64]], *args: Any, **options: Any) -> tuple[float, float, float]:
@@ -65,6 +72,21 @@ def test_a_single_dataset_has_its_own_interval_to_the_last_bit(span: Span, size:
     differences = intervals_and_p_values(part[:, [0]] - part, units=units, span=span.of_differences())[0]
     # Where so few units say nothing, there are no ends.
     assert np.array_equal(lead[:, 1:], np.where(np.isinf(differences), np.nan, differences), equal_nan=True)
+
+
+def test_tables_together_have_the_intervals_of_each_alone_to_the_last_bit() -> None:
+    random = np.random.default_rng(0)
+    shared = [random.integers(0, 20, 60), random.integers(0, 9, 40)]
+    codes = [np.unique(part, return_inverse=True)[1] for part in shared]
+    alone = [np.arange(60), np.arange(40)]
+    # The third is of other units, the fourth of another span, the last one narrower.
+    units, spans, widths = [codes, codes, alone, codes, codes], [SHARE, SHARE, SHARE, ANY, SHARE], [3, 3, 3, 3, 1]
+    values = [[random.integers(0, 5, (n, width)) / 4 for n in (60, 40)] for width in widths]
+    found = macro_intervals_of_tables(values, units, ["a", "b"], spans)
+    for table, of_table, span, intervals in zip(values, units, spans, found, strict=True):
+        expected = macro_intervals(table, units=of_table, sources=["a", "b"], span=span)
+        assert intervals.tobytes() == expected.tobytes()
+    assert macro_intervals_of_tables([], [], [], []) == []
 
 
 def test_own_intervals_are_combined_by_hand() -> None:

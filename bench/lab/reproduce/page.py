@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 from markupsafe import Markup
@@ -47,9 +48,8 @@ def _claims(content: SiteData) -> Markup:
     return Markup(render("claims", "", claims=claims)) if claims else Markup("")
 
 
-def _published_numbers(content: SiteData, family: str) -> Markup:
+def _published_numbers(report: Reproduction | None, family: str) -> Markup:
     """The published numbers that were measured by a method."""
-    report = _report(content)
     if report is None:
         return Markup("")
     cells = [(cell, report.blocks[cell.block]) for cell in report.cells]
@@ -71,5 +71,5 @@ PAGE = Page(
     file="A reproduction.json to publish with the results.",
     read=read_reproduction,
     on_home=_claims,
-    on_method=_published_numbers,
+    on_method=lambda content: partial(_published_numbers, _report(content)),
 )

@@ -22,11 +22,12 @@ from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.leaderboard.submit.archive import MEMBERS, write_archive
+from bench.leaderboard.submit.archive import MEMBERS
 from bench.leaderboard.submit.check import CheckedSubmission
 from bench.leaderboard.submit.check_path import check_archive
 from bench.leaderboard.submit.sandbox import check_sandbox
 from bench.leaderboard.submit.submission import PARTS, SUBMISSION
+from bench.leaderboard.zips import write_archive
 from bench.registry import build_method, load_dataset
 from bench.results.store import StoredResult
 

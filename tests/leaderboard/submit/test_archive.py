@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 
 from bench.base.errors import ResultError
 from bench.leaderboard.submit import archive
-from bench.leaderboard.submit.archive import MEMBERS, open_archive, pack, read_bytes, write_archive
+from bench.leaderboard.submit.archive import MEMBERS, open_archive, pack, read_bytes
 from bench.leaderboard.submit.check import CheckedSubmission
 from bench.leaderboard.submit.check_path import check_archive
 from bench.leaderboard.submit.submission import SUBMISSION
+from bench.leaderboard.zips import write_archive
 
 Checked = Callable[..., CheckedSubmission]
 

@@ -18,10 +18,11 @@ from kit.submit_changes import at, column, named_as, put, reasons
 from bench.base.errors import UnavailableError
 from bench.data.dataset import Dataset
 from bench.evaluation.external import score_run_file
-from bench.leaderboard.submit.archive import pack, write_archive
+from bench.leaderboard.submit.archive import pack
 from bench.leaderboard.submit.check import CheckedSubmission, check_members
 from bench.leaderboard.submit.check_path import check_archive
 from bench.leaderboard.submit.submission import SUBMISSION
+from bench.leaderboard.zips import write_archive
 from bench.results.store import PER_QUERY, RUN
 
 Checked = Callable[..., CheckedSubmission]

@@ -15,9 +15,10 @@ from bench.base.errors import ResultError, UsageError
 from bench.base.spec import Spec, parse
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.leaderboard.submit.archive import pack, write_archive
+from bench.leaderboard.submit.archive import pack
 from bench.leaderboard.submit.check import CheckedSubmission
 from bench.leaderboard.submit.check_path import archive_name, check_place
+from bench.leaderboard.zips import write_archive
 from bench.registry import build_method, load_dataset
 from bench.results.store import StoredResult
 

@@ -19,10 +19,11 @@ from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.leaderboard.submit.archive import MEMBERS, open_archive, pack, write_archive
+from bench.leaderboard.submit.archive import MEMBERS, open_archive, pack
 from bench.leaderboard.submit.check import CheckedSubmission
 from bench.leaderboard.submit.check_path import check_archive, check_folder
 from bench.leaderboard.submit.submission import Submission
+from bench.leaderboard.zips import write_archive
 from bench.registry import build_method, load_dataset
 from bench.results.store import StoredResult
 

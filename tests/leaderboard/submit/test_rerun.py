@@ -24,7 +24,7 @@ from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.interface import Context, Library, Method, Queries, Ranking, ToolSets
 from bench.interface.ranking import Violation
-from bench.leaderboard.submit.archive import pack, write_archive
+from bench.leaderboard.submit.archive import pack
 from bench.leaderboard.submit.check import CheckedSubmission
 from bench.leaderboard.submit.check_path import check_archive, check_folder
 from bench.leaderboard.submit.code import is_code, source_files
@@ -38,6 +38,7 @@ from bench.leaderboard.submit.handover import (
 )
 from bench.leaderboard.submit.rerun import TOLERANCE, Rerun, different_rankings
 from bench.leaderboard.submit.sandbox import Limits
+from bench.leaderboard.zips import write_archive
 from bench.registry import build_method
 from bench.results.store import StoredResult
 
