@@ -69,6 +69,17 @@ def test_boards_of_which_nothing_has_changed_are_not_computed_again(
     assert not computed
 
 
+@pytest.mark.usefixtures("few", "own_cache")
+def test_nor_are_those_whose_dataset_the_first_build_had_to_make(
+    build: Callable[..., Any], computed: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "empty"))
+    build()
+    computed.clear()
+    assert not build().made.files.written
+    assert not computed
+
+
 def test_a_site_is_the_same_bytes_with_and_without_the_cache_where_no_values_are_kept(
     few: Path, build: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

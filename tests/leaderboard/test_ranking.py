@@ -473,7 +473,9 @@ def test_what_nobody_ran_here_is_named_as_better_and_not_recommended() -> None:
     ranking = _ranking(_boards({spec: [("mine", np.ones_like(_first(spec)))] for spec in SPECS}))
 
     def unrun(row: Any) -> Any:
-        return replace(row, cells=tuple((value, replace(cell, evidence="checked")) for value, cell in row.cells))
+        # One dataset is enough.
+        (value, cell), *others = row.cells
+        return replace(row, cells=((value, replace(cell, evidence="checked")), *others))
 
     asked = answers_module.cases(
         [replace(ranking, rows=tuple(unrun(row) if row.key == "mine" else row for row in ranking.rows))]

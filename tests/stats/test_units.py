@@ -36,6 +36,14 @@ def grouped(draw: st.DrawFn) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     return np.reshape(values, (-1, 2)), np.array(draw(st.permutations(units.tolist())), dtype=np.int64)
 
 
+@given(st.lists(st.tuples(st.integers(0, 6), st.sampled_from([-0.0, 0.0, 0.1, -0.1, 1e16, 1.0, 1 / 3])), min_size=1))
+def test_sums_are_exact_to_the_last_bit(drawn: list[tuple[int, float]]) -> None:
+    codes = np.unique([unit for unit, _ in drawn], return_inverse=True)[1]
+    values = np.array([value for _, value in drawn])
+    expected = [math.fsum(values[codes == unit].tolist()) for unit in range(codes.max() + 1)]
+    assert unit_sums(values[:, None], codes)[0][:, 0].tobytes() == np.array(expected).tobytes()
+
+
 def test_sums_and_sizes_by_hand() -> None:
     values = np.array([[1.0, 0.1], [0.5, 0.2], [0.0, 0.3], [0.25, 0.4]])
     sums, sizes = unit_sums(values, np.array([1, 0, 1, 0]))
