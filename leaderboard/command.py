@@ -100,8 +100,8 @@ def build(
         return build_site(results, out, given, downloads, jobs, progress, ranking_set, baselines, policy)
 
     if port is not None:
-        if strict or as_json:
-            raise UsageError("--serve runs until Ctrl-C; leave out --strict and --json.")
+        if strict or as_json or timings:
+            raise UsageError("--serve runs until Ctrl-C; leave out --strict, --json and --timings.")
         _serve(out, port, results, lambda: made(QUIET))
         return
     site = made(progress())
